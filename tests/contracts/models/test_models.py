@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ from attnsuite.worker import run_calls
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
 
 
-def posed(name: str, case: str = "plain/usual") -> ModelCase:
-    found = next(each for each in contract(name).cases() if each.name == case)
+def model_case(name: str, case: str = "plain/usual") -> ModelCase:
+    found = next(other for other in contract(name).cases() if other.name == case)
     assert isinstance(found, ModelCase)
     return found
 
@@ -36,30 +37,25 @@ def posed(name: str, case: str = "plain/usual") -> ModelCase:
 # Distances
 
 
-def test_the_farthest_position_is_named() -> None:
+def test_the_farthest_position_is_reported() -> None:
     expected = np.zeros((2, 3, 4))
     expected[1, 2] = [3.0, 4.0, 0.0, 0.0]
     actual = expected.copy()
     actual[1, 2, 3] = 0.5
     actual[0, 1, 0] = 0.2
 
-    said = compare.distance(actual, expected, np.full((2, 3), 0.1))
-
-    assert said == (
+    assert compare.distance(actual, expected, np.full((2, 3), 0.6)) is None
+    assert compare.distance(actual, expected, np.full((2, 3), 0.1)) == (
         "output[1, 2] lies 0.5 from where it should be, a vector of norm 5; allowed is 0.1 (2 of 6 positions)"
     )
-    assert compare.distance(actual, expected, np.full((2, 3), 0.6)) is None
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_lies_infinitely_far(wrong: float) -> None:
-    actual = np.zeros((1, 2))
-    actual[0, 1] = wrong
-
-    assert compare.distances(actual, np.zeros((1, 2)), np.ones(1)).tolist() == [np.inf]
+def test_a_number_that_is_not_finite_lies_infinitely_far(wrong: float) -> None:
+    assert compare.distances(np.array([[0.0, wrong]]), np.zeros((1, 2)), np.ones(1)).tolist() == [np.inf]
 
 
-def test_no_distance_is_none_even_where_nothing_is_allowed() -> None:
+def test_an_exact_result_has_no_error_even_without_tolerance() -> None:
     assert compare.distances(np.ones((2, 3)), np.ones((2, 3)), np.zeros(2)).tolist() == [0.0, 0.0]
 
 
@@ -68,53 +64,53 @@ def test_no_distance_is_none_even_where_nothing_is_allowed() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", MODELS)
-def test_so_far_from_the_truth_a_model_may_be_and_no_farther(name: str, dtype: str) -> None:
-    case = posed(name)
+def test_a_position_may_lie_as_far_as_its_tolerance_and_no_farther(name: str, dtype: str) -> None:
+    case = model_case(name)
     calls = case.calls(dtype)
-    (truth,) = case.expected(calls, {})
-    # float64 holds the answer, so that only the distance is judged; the dtype is that of the weights
+    (expected,) = case.expected(calls, {})
+    # float64 holds the moved result, so that only the distance is judged; the dtype is that of the weights
     for share, status in ((0.98, "passed"), (1.02, "failed")):
-        moved = truth.value.astype(np.float64).copy()
+        moved = expected.value.astype(np.float64).copy()
         place = (0,) * (moved.ndim - 1)
-        moved[place][0] += share * truth.allowed[place]
-        ratio = float(compare.distances(moved, truth.value, truth.allowed).max())
+        moved[place][0] += share * expected.allowed[place]
+        ratio = float(compare.distances(moved, expected.value, expected.allowed).max())
         assert (ratio <= 1) == (status == "passed")
         reply = Reply(torch.from_numpy(moved).to(getattr(torch, dtype)))
         if dtype == "float64":
-            assert case.verdict(calls, (reply,), [truth]).status == status
+            assert case.verdict(calls, (reply,), [expected]).status == status
 
 
-def test_twice_the_worst_of_the_eager_model_is_allowed_everywhere_and_the_floor_grows_with_the_truth() -> None:
-    case = posed("transformer")
+def test_the_tolerance_is_twice_the_worst_of_the_eager_model_plus_a_share_of_the_norm() -> None:
+    case = model_case("transformer")
     calls = case.calls("bfloat16")
-    (truth,) = case.expected(calls, {})
-    eager = compare.numbers(run_calls(contract("transformer").controls()["correct"], calls)[0].output)  # type: ignore[arg-type]
-    off = np.linalg.norm(eager - truth.value, axis=-1)
-    size = np.linalg.norm(truth.value, axis=-1)
+    (expected,) = case.expected(calls, {})
+    (reply,) = run_calls(contract("transformer").controls()["correct"], calls)
+    assert reply.output is not None
+    error = np.linalg.norm(compare.numbers(reply.output) - expected.value, axis=-1)
 
-    floor = (truth.allowed - 2 * off.max()) / size
+    share = (expected.allowed - 2 * error.max()) / np.linalg.norm(expected.value, axis=-1)
 
-    assert np.allclose(floor, floor.flat[0], rtol=1e-6)
-    assert PRECISIONS["bfloat16"].unit < floor.flat[0] < 1.1 * PRECISIONS["bfloat16"].unit
+    assert np.allclose(share, share.flat[0], rtol=1e-6)
+    assert PRECISIONS["bfloat16"].unit < share.flat[0] < 1.1 * PRECISIONS["bfloat16"].unit
 
 
 @pytest.mark.parametrize("when", ["built", "called"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_that_changes_the_weights_it_was_given_is_told_so(name: str, when: str) -> None:
+def test_a_model_that_changes_its_weights_fails(name: str, when: str) -> None:
     correct = contract(name).controls()["correct"]
 
     def factory(config: Any, weights: dict[str, torch.Tensor]) -> Any:
-        model = correct({**config}, {each: tensor.clone() for each, tensor in weights.items()})
+        model = correct({**config}, {weight: tensor.clone() for weight, tensor in weights.items()})
         last = weights[list(weights)[-1]]
 
-        def spoiling(*inputs: torch.Tensor) -> torch.Tensor:
+        def changing(*inputs: torch.Tensor) -> torch.Tensor:
             last.add_(1)
             output: torch.Tensor = model(*inputs)
             return output
 
         if when == "built":
             last.add_(1)
-        return spoiling if when == "called" else model
+        return changing if when == "called" else model
 
     (outcome,) = attnsuite.check(factory, contract=name, cases="plain/usual", dtypes="float32")
 
@@ -123,25 +119,27 @@ def test_a_model_that_changes_the_weights_it_was_given_is_told_so(name: str, whe
 
 
 def test_every_call_of_a_model_is_judged() -> None:
-    case = posed("transformer", "sizes/several")
+    case = model_case("transformer", "sizes/several")
     calls = case.calls("float32")
-    truth = case.expected(calls, {})
+    expected = case.expected(calls, {})
     replies = list(run_calls(contract("transformer").controls()["correct"], calls))
-    assert case.verdict(calls, tuple(replies), truth).status == "passed"
-    output = replies[5].output
-    assert output is not None
+    assert case.verdict(calls, tuple(replies), expected).status == "passed"
 
-    replies[5] = replace(replies[5], output=output + 0.1)
+    replies[5] = replace(replies[5], output=replies[5].output + 0.1)  # type: ignore[operator]
 
-    verdict = case.verdict(calls, tuple(replies), truth)
+    verdict = case.verdict(calls, tuple(replies), expected)
     assert (verdict.status, verdict.detail.startswith("call 6 of 8: output[")) == ("failed", True)
 
 
 def test_the_weights_of_a_config_are_the_same_in_all_cases() -> None:
-    one, other = posed("transformer").calls("float32")[0], posed("transformer", "padding/none").calls("float32")[0]
+    first, second = (model_case("transformer", case).calls("float32")[0] for case in ("plain/usual", "padding/none"))
 
-    assert one.config == other.config
-    assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
+    assert first.config == second.config
+    assert all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
+
+
+def test_draws_depend_on_the_name_alone() -> None:
+    assert generator("a").random() == generator("a").random() != generator("b").random()
 
 
 # Arithmetic without bounds
@@ -149,7 +147,7 @@ def test_the_weights_of_a_config_are_the_same_in_all_cases() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
-    case = posed(name)
+    case = model_case(name)
     call = case.calls("float32")[0]
 
     def value(kind: type[Rounded]) -> Any:
@@ -157,8 +155,8 @@ def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
             floating = tensor.dtype.is_floating_point
             return kind.exact(compare.numbers(tensor), PRECISIONS["float32"]) if floating else tensor.numpy()
 
-        weights = {of: exact(tensor) for of, tensor in call.weights.items()}
-        output, _ = case.model.oracle(case.config, weights, **{of: exact(given) for of, given in call.tensors.items()})
+        weights = {weight: exact(tensor) for weight, tensor in call.weights.items()}
+        output, _ = case.model.oracle(case.config, weights, **{role: exact(x) for role, x in call.tensors.items()})
         return output
 
     bounded, unbounded = value(Rounded), value(Unbounded)
@@ -168,25 +166,23 @@ def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
     assert (type(unbounded), unbounded.bound.max()) == (Unbounded, 0.0)
 
 
-def test_what_is_put_together_stays_without_bounds() -> None:
+def test_concatenated_numbers_stay_without_bounds() -> None:
     parts = [Unbounded.exact(np.ones((2, 2)), PRECISIONS["float32"])] * 2
 
     assert type(concatenated(parts)) is Unbounded
     assert type(-parts[0].T[0].relu().softmax()) is Unbounded
 
 
-# What the documents say of sizes
+# Sizes in the documents
 
 
-def count(shapes: dict[str, tuple[int, ...]], of: str = "") -> int:
-    return sum(int(np.prod(shape)) for name, shape in shapes.items() if name.startswith(of))
+def test_models_have_as_many_weights_as_in_the_documents() -> None:
+    def count(shapes: dict[str, tuple[int, ...]], prefix: str = "") -> int:
+        return sum(int(np.prod(shape)) for name, shape in shapes.items() if name.startswith(prefix))
 
+    def derived(id: str, name: str = "num_parameters") -> int:
+        return int(documents.examples()[f"doc-004/{id}"].derived[name])
 
-def derived(id: str, name: str = "num_parameters") -> int:
-    return int(documents.examples()[f"doc-004/{id}"].derived[name])
-
-
-def test_models_have_as_many_weights_as_the_documents_say() -> None:
     small = {"source_vocab": 200, "target_vocab": 24, "width": 24, "heads": 8, "ffn_width": 48,
              "encoder_blocks": 2, "decoder_blocks": 1}  # fmt: skip
     weights = transformer.shapes(small)
@@ -201,55 +197,43 @@ def test_models_have_as_many_weights_as_the_documents_say() -> None:
 # Exports
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
-@pytest.mark.parametrize("opset", [18, 23])
-def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> None:
+def export_of(name: str) -> Any:
     pytest.importorskip("onnxscript")
-    from importlib import import_module
+    return import_module(f"attnsuite.implementations.{name}.onnx_export")
 
-    export = import_module(f"attnsuite.implementations.{name}.onnx_export")
-    call = posed(name).calls("float32")[0]
-    assert call.config is not None
 
-    graph, seconds = export._graph(tuple(sorted(call.config.items())), torch.float32, opset)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
+@pytest.mark.parametrize("opset", [18, 23])
+def test_attention_is_one_operator_from_opset_23(name: str, opset: int) -> None:
+    config = model_case(name).config
+
+    graph, seconds = export_of(name)._graph(tuple(sorted(config.items())), torch.float32, opset)
 
     operators = {node.op_type for node in graph.graph.node}
     assert ("Attention" in operators) == (opset == 23)
-    assert {each.domain: each.version for each in graph.opset_import}[""] == opset
+    assert {entry.domain: entry.version for entry in graph.opset_import}[""] == opset
     assert seconds > 0
 
 
 @pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
-def test_a_model_says_what_its_making_took(name: str) -> None:
-    pytest.importorskip("onnxscript")
-    from importlib import import_module
+def test_a_model_reports_the_time_and_size_of_its_export(name: str) -> None:
+    call = model_case(name).calls("float32")[0]
 
-    export = import_module(f"attnsuite.implementations.{name}.onnx_export")
-    call = posed(name).calls("float32")[0]
+    making = export_of(name).opset18(dict(call.config or {}), dict(call.weights)).making
 
-    making = export.opset18(dict(call.config or {}), dict(call.weights)).making
-
-    bytes_of_weights = sum(tensor.numel() * 4 for tensor in call.weights.values())
     assert making["export"] > 0
     assert making["session"] > 0
-    assert making["file"] > bytes_of_weights
+    assert making["file"] > sum(tensor.numel() * 4 for tensor in call.weights.values())
 
 
 @pytest.mark.slow
-def test_weights_are_those_of_the_case_and_not_of_an_earlier_model() -> None:
-    """Graphs are kept by config; two models of one config must not share their weights."""
-    pytest.importorskip("onnxscript")
-    from attnsuite.implementations.transformer import onnx_export
-
-    call = posed("transformer").calls("float32")[0]
-    other = {name: tensor * 1.5 for name, tensor in call.weights.items()}
+def test_two_models_of_one_config_do_not_share_their_weights() -> None:
+    """Graphs are cached by config."""
+    opset18, call = export_of("transformer").opset18, model_case("transformer").calls("float32")[0]
     config, inputs = dict(call.config or {}), [call.tensors[name] for name in call.positional]
-    first, second = onnx_export.opset18(config, call.weights), onnx_export.opset18(config, other)
 
-    assert torch.equal(first(*inputs), onnx_export.opset18(config, call.weights)(*inputs))
+    first, second = opset18(config, call.weights), opset18(config, {k: 1.5 * w for k, w in call.weights.items()})
+
+    assert torch.equal(first(*inputs), opset18(config, call.weights)(*inputs))
     assert not torch.allclose(first(*inputs), second(*inputs), atol=0.1)
-
-
-def test_draws_depend_on_the_name_alone() -> None:
-    assert generator("a").random() == generator("a").random() != generator("b").random()

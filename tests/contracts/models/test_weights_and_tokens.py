@@ -1,4 +1,4 @@
-"""How attention weights beside an output are judged, and tokens that are chosen greedily."""
+"""Verdicts on attention weights that a model returns, and on tokens that it chooses greedily."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import attnsuite
-from attnsuite.cases import Call, Reply
+from attnsuite.cases import Reply
 from attnsuite.cases.expected import Form, NearInNorm, row_sum_bound
 from attnsuite.cases.model import ExpectedTokens, ModelCase, expected_tokens
 from attnsuite.contracts import contract
@@ -26,17 +26,22 @@ NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "
     "decoder.0.self_attention and 3 more"
 )
-OF_LAST = "attention weights decoder.1.cross_attention"
+LAST = "decoder.1.cross_attention"
 GREEDY = {"begin": 0, "end": 1, "steps": 3}
 
 
-def of_transformer(change: Callable[[Any], Any], name: str = "weights/usual") -> Verdict:
-    """What is said of a Transformer whose answers are changed."""
-    correct = contract("transformer").controls()["correct"]
-    case = next(each for each in contract("transformer").cases() if each.name == name)
+def model_case(name: str, case: str) -> ModelCase:
+    found = next(other for other in contract(name).cases() if other.name == case)
+    assert isinstance(found, ModelCase)
+    return found
 
-    def factory(config: Any, weights: Any, **making: Any) -> Any:
-        model = correct(config, weights, **making)
+
+def changed(change: Callable[[Any], Any]) -> Verdict:
+    """The verdict on a Transformer whose results are changed."""
+    correct, case = contract("transformer").controls()["correct"], model_case("transformer", "weights/usual")
+
+    def factory(config: Any, weights: Any, **options: Any) -> Any:
+        model = correct(config, weights, **options)
         return lambda *inputs: change(model(*inputs))
 
     calls = case.calls("float32")
@@ -44,67 +49,45 @@ def of_transformer(change: Callable[[Any], Any], name: str = "weights/usual") ->
 
 
 def in_weights(change: Callable[[dict[str, Tensor]], Any]) -> Callable[[Any], Any]:
-    return lambda answer: (answer[0], change(answer[1]))
+    return lambda result: (result[0], change(result[1]))
 
 
-def without_first(found: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: found[name] for name in list(found)[1:]}
+def in_last(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
+    return in_weights(lambda weights: {**weights, LAST: change(weights[LAST])})
 
 
-def of_one(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
-    name = "decoder.1.cross_attention"
-    return in_weights(lambda found: {**found, name: change(found[name])})
-
-
-def test_a_pair_that_is_right_passes() -> None:
-    assert of_transformer(lambda answer: answer).status == "passed"
-    assert of_transformer(list).status == "passed"
+@pytest.mark.parametrize("pair", [tuple, list])
+def test_a_correct_pair_passes(pair: Callable[[Any], Any]) -> None:
+    assert changed(pair).status == "passed"
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "detail"),
     [
-        (lambda answer: answer[0], "returned an output alone, should return the output and its attention weights"),
-        (lambda answer: (*answer, None), "returned a tuple, should return a Tensor"),
-        (in_weights(lambda found: found["encoder.0.attention"]), NO_DICTIONARY),
-        (in_weights(without_first), "the attention weights lack encoder.0.attention"),
-        (in_weights(lambda found: {**found, "my": torch.ones(1)}), "the attention weights have unexpected names: my"),
-        (of_one(lambda tensor: tensor.tolist()), f"the {OF_LAST} are no tensor"),
-        (of_one(lambda tensor: tensor.mean(1)), f"{OF_LAST} has shape (3, 5, 7), should have (3, 4, 5, 7)"),
-        (of_one(lambda tensor: tensor.double()), f"{OF_LAST} is float64, should be float32"),
+        (lambda result: result[0], "returned an output alone, should return the output and its attention weights"),
+        (lambda result: (*result, None), "returned a tuple, should return a Tensor"),
+        (in_weights(lambda weights: weights["encoder.0.attention"]), NO_DICTIONARY),
+        (in_weights(lambda weights: dict([*weights.items()][1:])), "the attention weights lack encoder.0.attention"),
+        (in_weights(lambda weights: {**weights, "my": 0}), "the attention weights have unexpected names: my"),
+        (in_last(lambda tensor: tensor.tolist()), f"the attention weights {LAST} are no tensor"),
+        (in_last(lambda tensor: tensor.mean(1)),
+         f"attention weights {LAST} has shape (3, 5, 7), should have (3, 4, 5, 7)"),
+        (in_last(lambda tensor: tensor.double()), f"attention weights {LAST} is float64, should be float32"),
+        (in_last(lambda tensor: tensor.clamp_min(1e-30)),
+         f"{LAST}[1, 0, 0, 4] is 1e-30, of a key that its query may not attend to, expected 0"),
+        (in_last(lambda tensor: tensor * 1.001), f"the sum of attention weights {LAST}["),
+        (lambda result: (result[0] + 1, {name: rows + 1 for name, rows in result[1].items()}), "output["),
     ],
 )  # fmt: skip
-def test_what_is_no_pair_with_the_right_names_is_told_so(change: Callable[[Any], Any], says: str) -> None:
-    found = of_transformer(change)
+def test_the_first_mistake_of_a_pair_is_reported(change: Callable[[Any], Any], detail: str) -> None:
+    verdict = changed(change)
 
-    assert (found.status, found.detail) == ("failed", says)
-
-
-def test_a_weight_of_what_is_hidden_is_named_however_small_it_is() -> None:
-    found = of_transformer(of_one(lambda tensor: tensor.clamp_min(1e-30)))
-
-    assert found.status == "failed"
-    assert (
-        "decoder.1.cross_attention[1, 0, 0, 4] is 1e-30, of a key that its query may not attend to, expected 0"
-        in found.detail
-    )
+    assert verdict.status == "failed"
+    assert detail in verdict.detail
+    assert not detail.startswith("output") or "attention weights" not in verdict.detail, "the output comes first"
 
 
-def test_rows_that_do_not_sum_to_one_are_told_so() -> None:
-    found = of_transformer(of_one(lambda tensor: tensor * 1.001))
-
-    assert found.status == "failed"
-    assert found.detail.startswith(f"the sum of {OF_LAST}[")
-
-
-def test_a_wrong_output_comes_before_wrong_weights() -> None:
-    found = of_transformer(lambda answer: (answer[0] + 1, {name: each + 1 for name, each in answer[1].items()}))
-
-    assert "output[" in found.detail
-    assert "attention weights" not in found.detail
-
-
-def test_who_has_no_such_parameter_declines_in_sight() -> None:
+def test_a_missing_parameter_is_unsupported() -> None:
     correct = contract("transformer").controls()["correct"]
 
     def factory(config: Any, weights: Any) -> Any:
@@ -120,7 +103,7 @@ def test_who_has_no_such_parameter_declines_in_sight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "due"),
+    ("returned", "expected"),
     [
         (("output", {"a": 1}), ("output", {"a": 1})),
         (["output", "weights"], ("output", {"": "weights"})),
@@ -128,108 +111,98 @@ def test_who_has_no_such_parameter_declines_in_sight() -> None:
         (("output", "weights", 3), (("output", "weights", 3), {})),
     ],
 )
-def test_a_pair_is_parted_into_an_output_and_weights_by_name(returned: Any, due: Any) -> None:
-    assert split_weights(returned) == due
+def test_a_pair_is_split_into_an_output_and_weights_by_name(returned: Any, expected: Any) -> None:
+    assert split_weights(returned) == expected
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("keys", [1, 7, 1000])
-def test_rows_of_an_honest_softmax_lie_within_their_room_and_less_honest_ones_do_not(dtype: str, keys: int) -> None:
+def test_row_sums_of_a_correct_softmax_lie_within_their_bound(dtype: str, keys: int) -> None:
     torch.manual_seed(0)
     scores = (8 * torch.randn(200, keys)).to(getattr(torch, dtype))
-    room = row_sum_bound(keys, PRECISIONS[dtype])
+    bound = row_sum_bound(keys, PRECISIONS[dtype])
 
-    def off(weights: Tensor) -> float:
+    def error(weights: Tensor) -> float:
         return float(abs(compare.numbers(weights).sum(-1) - 1).max())
 
-    assert off(scores.softmax(-1)) <= room
-    assert off(scores.log_softmax(-1).exp()) <= room
-    assert off(scores.softmax(-1) * (1 + 3 * room)) > room
+    assert error(scores.softmax(-1)) <= bound
+    assert error(scores.log_softmax(-1).exp()) <= bound
+    assert error(scores.softmax(-1) * (1 + 3 * bound)) > bound
 
 
 def test_one_attention_has_a_bound_for_every_weight() -> None:
-    case = next(each for each in contract("multi_head_attention").cases() if each.name == "weights/masked")
-    calls = case.calls("float32")
-    (due,) = case.expected(calls, {})
-    assert due.attentions is not None
-    (shares,) = due.attentions.values()
+    case = next(case for case in contract("multi_head_attention").cases() if case.name == "weights/masked")
+    (expected,) = case.expected(case.calls("float32"), {})
+    (weights,) = expected.attentions.values()
 
-    assert (shares.expected.slack[shares.hidden] == 0).all()
-    assert 0 < shares.expected.slack[~shares.hidden].min() < shares.expected.slack.max() < 1e-3
+    assert (weights.expected.slack[weights.hidden] == 0).all()
+    assert 0 < weights.expected.slack[~weights.hidden].min() < weights.expected.slack.max() < 1e-3
 
 
 # Tokens
 
-
-def logits(*rows: list[float]) -> NearInNorm:
-    value = np.array([rows])
-    return NearInNorm(Form(value.shape, torch.float64), value, np.full(value.shape[:2], 0.1))
+HIGH, CLOSE = 9, 0.15
+"""A logit that is chosen with certainty, and one that is not: the tolerance is 0.1."""
 
 
-def test_tokens_are_known_until_two_logits_are_too_near() -> None:
-    found = expected_tokens(logits([0, 0, 9], [0, 0, 0.15], [9, 0, 0]), np.array([[2, 2, 0]]), GREEDY)
+@pytest.mark.parametrize(
+    ("logits", "proposed", "tokens", "known"),
+    [
+        ([[0, 0, HIGH], [0, 0, CLOSE], [HIGH, 0, 0]], [2, 2, 0], [2, 2, 0], [True, False, False]),
+        ([[0, 0, HIGH], [0, HIGH, 0], [0, 0, 0]], [2, 1, 1], [2, 1, 1], [True, True, True]),
+        ([[0, 0, HIGH], [HIGH, 0, 0], [HIGH, 0, 0]], [0, 0, 0], None, [False, False, False]),
+    ],
+    ids=["two logits are close", "behind the end everything is the end token", "another token was read"],
+)
+def test_tokens_are_known_up_to_the_first_uncertain_step(
+    logits: Any, proposed: list[int], tokens: list[int] | None, known: list[bool]
+) -> None:
+    value = np.array([logits], float)
+    expected = NearInNorm(Form(value.shape, torch.float64), value, np.full(value.shape[:2], 0.1))
 
-    assert found.value.tolist() == [[2, 2, 0]]
-    assert found.known.tolist() == [[True, False, False]]
+    result = expected_tokens(expected, np.array([proposed]), GREEDY)
 
-
-def test_everything_behind_the_end_is_the_end_token_and_known() -> None:
-    found = expected_tokens(logits([0, 0, 9], [0, 9, 0], [0, 0, 0]), np.array([[2, 1, 1]]), GREEDY)
-
-    assert found.value.tolist() == [[2, 1, 1]]
-    assert found.known.tolist() == [[True, True, True]]
-
-
-def test_where_another_token_was_read_than_the_logits_choose_nothing_is_known() -> None:
-    found = expected_tokens(logits([0, 0, 9], [9, 0, 0], [9, 0, 0]), np.array([[0, 0, 0]]), GREEDY)
-
-    assert not found.known.any()
+    assert result.known.tolist() == [known]
+    assert tokens is None or result.value.tolist() == [tokens]
 
 
 def test_the_first_wrong_token_is_named() -> None:
-    due = ExpectedTokens(Form((1, 3), torch.int64), np.array([[2, 0, 1]]), np.array([[True, True, False]]))
+    expected = ExpectedTokens(Form((1, 3), torch.int64), np.array([[2, 0, 1]]), np.array([[True, True, False]]))
 
-    assert due.verdict(Reply(torch.tensor([[2, 0, 2]]))).status == "passed"
-    assert due.verdict(Reply(torch.tensor([[2, 2, 2]]))).detail == (
-        "token 2 of item 0 is 2, expected 0 (1 of 2 tokens)"
-    )
-
-
-def greedy_calls(name: str, case: str, dtype: str) -> tuple[ModelCase, tuple[Call, ...]]:
-    found = next(each for each in contract(name).cases() if each.name == case)
-    assert isinstance(found, ModelCase)
-    return found, found.calls(dtype)
+    assert expected.verdict(Reply(torch.tensor([[2, 0, 2]]))).status == "passed"
+    wrong = expected.verdict(Reply(torch.tensor([[2, 2, 2]])))
+    assert wrong.detail == "token 2 of item 0 is 2, expected 0 (1 of 2 tokens)"
 
 
 @pytest.mark.parametrize("name", ["transformer", "seq2seq_attention"])
 def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(name: str) -> None:
-    for case in (each for each in contract(name).cases() if each.family == "greedy"):
+    for case in (case for case in contract(name).cases() if case.family == "greedy"):
         for dtype in ("float64", "float32"):
-            dues = [getattr(due, "of", due) for due in case.expected(case.calls(dtype), {})]
-            assert all(due.known.all() for due in dues), case.name
-    ends = [due.value[:, -1] == 2 for due in dues]
-    assert {bool(each) for each in np.concatenate(ends)} == {True, False}
+            expected = case.expected(case.calls(dtype), {})
+            assert all(tokens.known.all() for tokens in expected), case.name
+    ends = np.concatenate([tokens.value[:, -1] == 2 for tokens in expected])
+    assert set(ends.tolist()) == {True, False}
 
 
 def test_decoding_with_a_cache_and_without_gives_the_same_tokens() -> None:
-    of = contract("transformer").controls()["correct"]
-    answers = [
-        run_calls(of, greedy_calls("transformer", case, "float32")[1]) for case in ("greedy/usual", "greedy/cached")
-    ]
+    correct = contract("transformer").controls()["correct"]
 
-    (whole,), (cached,) = answers
-    assert whole.output is not None
-    assert whole.output.tolist() == cached.output.tolist()  # type: ignore[union-attr]
+    full, cached = (
+        run_calls(correct, model_case("transformer", case).calls("float32"))[0].output.tolist()  # type: ignore[union-attr]
+        for case in ("greedy/usual", "greedy/cached")
+    )
+
+    assert full == cached
 
 
-def test_a_translation_is_what_a_model_chooses_when_it_is_taught_it() -> None:
-    case, (call,) = greedy_calls("seq2seq_attention", "greedy/usual", "float64")
-    of = contract("seq2seq_attention").controls()["correct"]
-    tokens = run_calls(of, (call,))[0].output
+def test_a_translation_is_what_a_model_chooses_when_it_reads_the_translation() -> None:
+    case, correct = model_case("seq2seq_attention", "greedy/usual"), contract("seq2seq_attention").controls()["correct"]
+    (call,) = case.calls("float64")
+    tokens = run_calls(correct, (call,))[0].output
     assert tokens is not None
-    taught = torch.cat([torch.full((len(tokens), 1), 1), tokens[:, :-1]], 1)
+    read = torch.cat([torch.full((len(tokens), 1), 1), tokens[:, :-1]], 1)
 
-    best = of(case.config, call.weights)(*call.tensors.values(), taught).argmax(-1)
+    best = correct(case.config, call.weights)(*call.tensors.values(), read).argmax(-1)
 
     ended = (best == 2).cumsum(1) > 0
     assert torch.equal(best.masked_fill(ended, 2), tokens)
