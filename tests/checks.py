@@ -1,4 +1,4 @@
-"""What tests of the runner share: a function as a subject, and what came of asking it some cases."""
+"""Helpers for tests of the runner: a function as an implementation, and the outcomes of its cases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def statuses(outcomes: Iterable[Outcome]) -> set[str]:
 
 
 def about(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """What is said of the implementation as a whole."""
+    """The outcomes about the whole implementation: details by case."""
     return {outcome.case: outcome.detail for outcome in outcomes if outcome.dtype == EVERY_CASE}
 
 
@@ -68,7 +68,7 @@ def scores_of(query: Tensor, key: Tensor, scale: float | None = None) -> Tensor:
 
 
 def counted(function: Function) -> tuple[Function, list[tuple[Any, ...]]]:
-    """The function, and the shapes of the keys that it was called with."""
+    """The function, and a list of the shapes of keys in its calls."""
     asked: list[tuple[Any, ...]] = []
 
     def counting(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
@@ -79,5 +79,5 @@ def counted(function: Function) -> tuple[Function, list[tuple[Any, ...]]]:
 
 
 def refuse(reason: str, *_: object, **__: object) -> None:
-    """A function that declines every call when it is asked, once a reason is bound to it."""
+    """A function that raises NotImplementedError with a reason, to be bound first."""
     raise NotImplementedError(reason)

@@ -1,4 +1,4 @@
-"""The command line in a process of its own, as tests of several questions start it."""
+"""The command line in its own process, for tests of several commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class Result(NamedTuple):
-    """What a command printed and returned."""
+    """The output and exit status of a command."""
 
     status: object
     out: str

@@ -1,4 +1,4 @@
-"""What several files of tests use."""
+"""Fixtures of several test files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 @pytest.fixture
 def submission(tmp_path: Path) -> Callable[[str], Path]:
-    """Copies a file of tests/submissions/ to tmp_path, for those that write beside themselves, and returns its path."""
+    """Copies a file of tests/submissions/ to tmp_path, where it may write files, and returns its path."""
 
     def copied(name: str) -> Path:
         return Path(shutil.copy(Path(__file__).parent / "submissions" / name, tmp_path))
@@ -50,7 +50,7 @@ def submission(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def forked_pytest() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """Runs pytest in a folder: in processes of their own that are forked from one which has imported PyTorch."""
+    """Runs pytest in a folder, in processes forked from one that has imported PyTorch."""
     forked = Forked()
     yield forked.run
     forked.close()
@@ -60,7 +60,7 @@ def forked_pytest() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]
 def run_pytest(
     tmp_path: Path, forked_pytest: Callable[..., subprocess.CompletedProcess[str]]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs pytest in tmp_path, where PyTorch is imported before."""
+    """Runs pytest in tmp_path, in a process that has imported PyTorch."""
     return partial(forked_pytest, tmp_path)
 
 
@@ -72,12 +72,12 @@ def reported(tmp_path: Path) -> Callable[[], dict[str, tuple[str, str]]]:
 
 @pytest.fixture(scope="session")
 def passed() -> Callable[..., list[Outcome]]:
-    """Says of an attention that it passed all that is asked in float32, but for what is given."""
+    """Passed outcomes of all float32 tests of attention, except given ones."""
 
-    def outcomes(name: str, *but: Outcome) -> list[Outcome]:
-        known = {outcome.case for outcome in but}
+    def outcomes(name: str, *others: Outcome) -> list[Outcome]:
+        known = {outcome.case for outcome in others}
         cases = [case.name for case in contract("attention").cases() if "float32" in case.dtypes]
-        return [*but, *(Outcome(name, "attention", c, "float32", "cpu", "passed") for c in cases if c not in known)]
+        return [*others, *(Outcome(name, "attention", c, "float32", "cpu", "passed") for c in cases if c not in known)]
 
     return outcomes
 

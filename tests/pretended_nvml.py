@@ -1,4 +1,4 @@
-"""pynvml as it answers where there are H200s, for tests on machines without."""
+"""A fake pynvml of a machine with H200s."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NVMLError(Exception):
 
 
 class Library:
-    """pynvml as it answers on a machine with H200s; `fails` maps a function's name to the error that it raises."""
+    """pynvml on a machine with H200s; `fails` maps a function's name to the error that it raises."""
 
     NVMLError = NVMLError
 

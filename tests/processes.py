@@ -1,4 +1,4 @@
-"""What tests ask of processes that are not theirs, and that may end while they are asked."""
+"""Queries of other processes, which may end at any time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import psutil
 
 
 def words_of(process: psutil.Process) -> list[str]:
-    """Its command line; empty where it has ended, also where nobody has reaped it yet."""
+    """Its command line; empty for a process that ended, reaped or not."""
     try:
         words: list[str] = process.cmdline()
     except psutil.Error:
@@ -15,7 +15,7 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 def is_over(number: int) -> bool:
-    """Whether there is no such process, or one that has ended and waits to be reaped."""
+    """Whether the process does not exist, or is a zombie."""
     try:
         return bool(psutil.Process(number).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -23,7 +23,7 @@ def is_over(number: int) -> bool:
 
 
 def below(number: int) -> list[psutil.Process]:
-    """The processes that it has started and that run yet."""
+    """Its running child processes."""
     try:
         children = psutil.Process(number).children()
     except psutil.NoSuchProcess:
@@ -32,5 +32,5 @@ def below(number: int) -> list[psutil.Process]:
 
 
 def is_served(number: int) -> bool:
-    """Whether a server of this process has forked somebody."""
+    """Whether a fork server of this process has a child."""
     return any("attnsuite.worker.forkserver" in str(words_of(each)) and below(each.pid) for each in below(number))

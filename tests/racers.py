@@ -16,12 +16,12 @@ from attnsuite.benchmark.measure.messages import NoResult, OutputRows, PreparedT
 from attnsuite.benchmark.race import race as race_of
 
 Asked = tuple[str, str, Any]
-"""Who was asked which verb, and the number or the numbers that came with it."""
+"""The name of a participant, the verb of a request, and its argument."""
 
 
 @dataclass
 class Fake:
-    """A participant whose calls take what a function of its turn says, and which claims a share of that.
+    """A participant whose calls take `takes(turn)` seconds, and which claims a share of them.
 
     `says` has the answer to a verb in one of its turns. Every row that it returns is the number of its inputs.
     """
@@ -35,18 +35,18 @@ class Fake:
     turn: int = 0
     number: int = 0
     capacity: int = 10**9
-    """How many inputs there can be at once."""
+    """The largest number of inputs at once."""
     shipped: bool = True
     head_start: float = 0.0
-    """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""
+    """Seconds of launching during which the device flushes its cache."""
     overhead: float = 1e-4
-    """Seconds that it takes to hand over inputs and to receive what comes back."""
+    """Seconds to send inputs and to receive the result."""
     threads: int = 1
     processes: int = 1
     process: int = 0
-    """The process whose turn it is."""
+    """The current process."""
     witnessed: bool = True
-    """Whether the suite's own clock sees what its samples take; else what is claimed, as of remembered answers."""
+    """Whether the suite's own clock measures its samples; otherwise it measures the claimed time."""
 
     def sample(self, number: int, calls: int) -> Any:
         self.turn, self.number = self.turn + 1, number
@@ -61,11 +61,11 @@ class Fake:
         )
 
     def anew(self) -> float:
-        """Seconds of a call on inputs that it has not seen."""
+        """Seconds of a call on new inputs."""
         return self.takes(self.turn)
 
     def idles(self) -> float:
-        """Seconds of all that belongs to such an answer but the call."""
+        """Seconds of such a reply without the call."""
         return self.overhead
 
     def proof_times(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
@@ -88,7 +88,7 @@ class Fake:
 
 
 class Slower(Fake):
-    """Calls on new numbers take so many times as long as those of samples."""
+    """A participant that is slower on new inputs than in samples, by the factor `times`."""
 
     times = 2.0
 
@@ -97,7 +97,7 @@ class Slower(Fake):
 
 
 def short(turn: int) -> float:
-    """A tenth of a millisecond: too short to be held to a share."""
+    """Seconds of a call that is too short for a limit on its share."""
     return 1e-4
 
 
@@ -122,11 +122,11 @@ def race(
 
 
 def noisy(seed: int, spread: float = 0.3) -> Callable[[int], float]:
-    """Times of which no interval is narrow."""
+    """Times with wide intervals."""
     draw = Random(seed)
     return lambda turn: 0.005 * draw.lognormvariate(0, spread)
 
 
 def asked(log: Sequence[Asked], verb: str) -> list[Any]:
-    """What came with each question of this verb."""
+    """The arguments of the requests with this verb."""
     return [what for _, each, what in log if each == verb]

@@ -62,7 +62,7 @@ class Forked:
             asked = {"folder": str(folder), "arguments": words, "environment": _surroundings(), **outputs}
             print(json.dumps(asked), file=self._process.stdin, flush=True)
             ready, _, _ = select.select([self._process.stdout], [], [], LIMIT)
-            assert ready, f"no answer in {LIMIT} s"
+            assert ready, f"no reply in {LIMIT} s"
             status = int(self._process.stdout.readline())
             out, err = (Path(path).read_text() if Path(path).exists() else "" for path in outputs.values())
         return subprocess.CompletedProcess(list(words), status, out, err)

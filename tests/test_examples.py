@@ -1,4 +1,4 @@
-"""examples/third_party is installed as a package of somebody else, found by its entry point, checked and tested."""
+"""examples/third_party: installed like another project's package, found by its entry point, checked and tested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the example beside a virtual environment in which it is installed; torch is that of this process."""
+    """A copy of the example, installed in a virtual environment with the torch of this process."""
     folder = tmp_path_factory.mktemp("somebody")
     package, environment = folder / "third_party", folder / "venv"
     shutil.copytree(EXAMPLE, package)
@@ -35,13 +35,13 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     done = subprocess.run([*pip, *options, str(package)], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
-    shutil.rmtree(package / "src")  # what answers from now on is what was installed
+    shutil.rmtree(package / "src")  # the installed package remains
     return package
 
 
 @pytest.fixture
 def run(example: Path) -> Run:
-    """Runs a module of Python in the example's environment and folder."""
+    """A function that runs a Python module in the example's environment and folder."""
 
     def ran(*words: str) -> subprocess.CompletedProcess[str]:
         python = example.parent / "venv" / "bin" / "python"
@@ -55,7 +55,7 @@ def run(example: Path) -> Run:
 
 
 @pytest.mark.slow
-def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
+def test_it_passes_with_its_expected_failures(run: Run) -> None:
     done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -65,7 +65,7 @@ def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
+def test_an_expected_failure_that_passes_is_reported(run: Run, example: Path) -> None:
     gaps = (example / "known_gaps.txt").read_text()
     (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
 
@@ -76,7 +76,7 @@ def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_own_tests_pass_and_expect_the_known_gaps(run: Run) -> None:
+def test_its_own_tests_pass_with_expected_failures(run: Run) -> None:
     chosen = "float32 and (plain/ or no_keys/) or declarations"
 
     done = run("pytest", "-q", "-p", "no:cacheprovider", "-k", chosen)

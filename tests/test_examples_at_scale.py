@@ -1,4 +1,4 @@
-"""examples/scale: what engines run is run here, and what it answers is merged into what one process would answer."""
+"""examples/scale: the commands of the examples, run here; merged results equal those of one process."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ Around = dict[str, str]
 
 @pytest.fixture
 def around(write: Callable[[str, str], Path], tmp_path: Path) -> Around:
-    """A folder with a kernel that is wrong in a family of cases, and the variables of a process that has attnsuite."""
+    """The environment of a process with attnsuite, in a folder with a kernel that fails a family of cases."""
     write("mine.py", KERNEL)
     command = write("bin/attnsuite", f'#!/bin/sh\nexec "{sys.executable}" -m attnsuite "$@"\n')
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(HOME), "ASK": " ".join(ASKED)}
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(HOME), "COMMAND": " ".join(ASKED)}
 
 
 def begun(command: list[str], around: Around, folder: Path, **given: str) -> subprocess.Popen[str]:
-    """A command that runs in a folder with these variables beside others."""
+    """A command that runs in a folder, with further environment variables."""
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=around | given, stdout=pipe, stderr=pipe, text=True)
 
 
-def ended(process: subprocess.Popen[str], *due: int) -> str:
-    """What a command has said when it ended with one of these statuses."""
+def ended(process: subprocess.Popen[str], *statuses: int) -> str:
+    """The output of a command, which must end with one of these statuses."""
     out, error = process.communicate(timeout=240)
-    assert process.returncode in due, error
+    assert process.returncode in statuses, error
     return out + error
 
 
 def recorded(results: Path) -> Recorded:
-    """What is recorded of the only machine."""
+    """The results of the only machine."""
     (found,) = read(results).values()
     return found
 
 
 def statuses(results: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
-    """Of every question its answer."""
+    """The status and error of each test."""
     return {of.key: (of.status, of.error_ratio) for of in recorded(results).outcomes}
 
 
@@ -72,13 +72,13 @@ def statuses(results: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
 def whole(
     around: Around, status_of: Callable[..., object], tmp_path: Path
 ) -> dict[tuple[str, ...], tuple[str, float | None]]:
-    """What one process answers."""
+    """The results of one process."""
     assert status_of(*ASKED, "--results", "whole") == 1
     return statuses(tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_xargs_answers_what_one_process_does(around: Around, tmp_path: Path, whole: object) -> None:
+def test_xargs_has_the_results_of_one_process(around: Around, tmp_path: Path, whole: object) -> None:
     said = ended(begun([str(EXAMPLES / "xargs.sh")], around, tmp_path, SHARDS="2", AT_ONCE="2"), 123)
 
     assert re.search(
@@ -96,7 +96,7 @@ def workflow() -> dict[str, Any]:
 
 
 def step(job: str, name: str) -> list[str]:
-    """The shell of a step of it, as a runner begins it."""
+    """The shell command of a step, as a runner starts it."""
     (script,) = (each["run"] for each in workflow()["jobs"][job]["steps"] if each.get("name") == name)
     return ["bash", "-eo", "pipefail", "-c", script]
 
@@ -112,7 +112,7 @@ def pod() -> list[str]:
 @pytest.mark.slow
 def test_shards_of_a_matrix_of_slurm_and_of_kubernetes_are_merged(around: Around, tmp_path: Path) -> None:
     of_all = around | {"SHARDS": "4", "RESULTS": str(tmp_path)}
-    shard = step("shard", "Ask one shard")
+    shard = step("shard", "Run one shard")
     processes = [
         begun(shard, of_all, tmp_path, SHARD="1"),
         begun(shard, of_all, tmp_path, SHARD="2"),
@@ -136,13 +136,13 @@ def test_the_matrix_has_every_shard() -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_is_one_that_a_shell_understands(name: str) -> None:
+def test_a_script_has_valid_syntax(name: str) -> None:
     assert subprocess.run(["bash", "-n", str(EXAMPLES / name)], check=False).returncode == 0
     assert os.access(EXAMPLES / name, os.X_OK)
 
 
-def test_every_example_asks_and_merges_alike() -> None:
+def test_every_example_runs_and_merges_shards() -> None:
     for file in EXAMPLES.iterdir():
         text = file.read_text()
-        assert "attnsuite $ASK --shard " in text, file
+        assert "attnsuite $COMMAND --shard " in text, file
         assert "report shards --results results" in text or "report /results/shards --results /results" in text, file

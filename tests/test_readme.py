@@ -108,12 +108,12 @@ def test_the_page_on_timing_quotes_the_audits_of_the_timer() -> None:
 
 
 def test_the_documents_page_counts_their_examples() -> None:
-    assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m attnsuite.conformance.coverage prints what is due"
+    assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m attnsuite.conformance.coverage prints the expected sentence"
 
 
 def test_the_readme_says_what_the_documents_themselves_give() -> None:
     assert given_by_documents() in " ".join(README.split()), (
-        "python -m attnsuite.conformance.coverage prints what is due"
+        "python -m attnsuite.conformance.coverage prints the expected sentence"
     )
 
 
@@ -143,7 +143,7 @@ def test_the_architecture_is_short_and_names_files_that_exist() -> None:
     assert [path for path in re.findall(r"`(\w+/\w+\.py)`", page) if not (HOME / "suite" / path).exists()] == []
 
 
-# Figures in docs/, held against the rows in results/
+# Numbers in docs/, compared with the rows in results/
 
 HERE = "amd-epyc-family-25-model-17-2-cores"
 """The machine of the README."""

@@ -81,8 +81,12 @@ def test_a_wrong_kernel_fails_the_step_with_an_annotation_a_summary_and_rows(fil
 
 
 def test_known_gaps_let_the_step_pass_and_its_output_names_the_rows(repository: Path) -> None:
-    (repository / "known gaps.txt").write_text("plain/small: it is not scaled yet\n")
-    given = {"TARGETS": "kernel.py", "KNOWN_GAPS": "known gaps.txt", "ARGUMENTS": "--dtype float32 --case plain/small"}
+    (repository / "expected failures.txt").write_text("plain/small: it is not scaled yet\n")
+    given = {
+        "TARGETS": "kernel.py",
+        "KNOWN_GAPS": "expected failures.txt",
+        "ARGUMENTS": "--dtype float32 --case plain/small",
+    }
 
     done = run(steps(ACTION)["Check attention"], repository, **given)
 

@@ -1,4 +1,4 @@
-"""A task that is learned in no time: a line through points."""
+"""A task with a short training: a line through points."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def prepare(config: Mapping[str, Any], seed: int, attention: Callable[..., Tenso
 
     def loss(batch: Batch, random: torch.Generator) -> Tensor:
         kept = torch.rand(batch[0].shape, generator=random) >= config["dropout"]
-        own = torch.rand(()) * 0.01  # as an attention draws that is plugged in: from torch's own generator
+        own = torch.rand(()) * 0.01  # as an attention backend draws, from torch's own generator
         return ((batch[0] * kept) @ weight - batch[1]).square().mean() + own * weight.square().sum()
 
     def scores() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Small translators that have learned nothing."""
+"""Small untrained translators."""
 
 import torch
 
@@ -15,7 +15,7 @@ STEPS = 7
 
 
 def untrained(contract="transformer", seed=1):
-    """A translator with the weights that training begins with."""
+    """A translator with initial weights."""
     sizes = {
         "transformer": {"width": 16, "heads": 4, "ffn_width": 8, "encoder_blocks": 2, "decoder_blocks": 3},
         "seq2seq_attention": {
@@ -28,6 +28,6 @@ def untrained(contract="transformer", seed=1):
         },
     }[contract]
     config = VOCABULARIES | sizes
-    due = {"transformer": transformer_shapes, "seq2seq_attention": recurrent_shapes}[contract](config)
-    weights = initial(due, torch.Generator().manual_seed(seed))
+    sizes_of_weights = {"transformer": transformer_shapes, "seq2seq_attention": recurrent_shapes}[contract](config)
+    weights = initial(sizes_of_weights, torch.Generator().manual_seed(seed))
     return Translator(config, {name: tensor.detach() for name, tensor in weights.items()}, ENGLISH, FRENCH, STEPS)

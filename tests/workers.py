@@ -21,15 +21,15 @@ from attnsuite.worker import Ready, Worker
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"
-"""Implementations that tests need: real files, each of which says what it does."""
+"""Implementations for tests, each with a description."""
 PROGRAMS = HERE / "programs"
 """Scripts that tests run in processes of their own."""
-LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell its memory")
-"""For tests of what only Linux tells."""
+LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not report its memory")
+"""For tests of facts that only Linux reports."""
 MISBEHAVES, TELLS = str(SUBMISSIONS / "misbehaves.py"), str(SUBMISSIONS / "tells.py")
 
 LIMIT = 60.0
-"""Seconds for answers that come at once: the machine that runs the tests may be busy."""
+"""Seconds for a reply: the machine of the tests may be busy."""
 
 
 def call(mode: str = "", value: Tensor | None = None, **more: Any) -> Call:
@@ -65,7 +65,7 @@ def parent_of(worker: Worker) -> int:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process ends within some seconds, with all of its threads; a zombie that nobody has reaped counts."""
+    """Whether the process ends within some seconds, with all of its threads; a zombie counts as ended."""
     for _ in range(200):
         try:
             state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

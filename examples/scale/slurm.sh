@@ -8,9 +8,9 @@
 #   job=$(sbatch --parsable slurm.sh)
 #   sbatch --dependency=afterany:"$job" --wrap "attnsuite report shards --results results"
 #
-# A shard that was killed goes on where it was: `sbatch --array=3,7 slurm.sh` asks two of them again.
+# A killed shard resumes: `sbatch --array=3,7 slurm.sh` runs two of them again.
 set -eu
-: "${ASK:=bench mine.py}"
-: "${SHARDS:=8}" # all there are, which is not how many this job has
+: "${COMMAND:=bench mine.py}"
+: "${SHARDS:=8}" # all shards, not those of this job
 
-attnsuite $ASK --shard "$SLURM_ARRAY_TASK_ID/$SHARDS" --results shards
+attnsuite $COMMAND --shard "$SLURM_ARRAY_TASK_ID/$SHARDS" --results shards

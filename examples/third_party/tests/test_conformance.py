@@ -1,4 +1,4 @@
-"""The kernel keeps the contract of attention, but for the gaps that are written down."""
+"""Conformance of the kernel to the contract `attention`, with expected failures."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Attention that looks at its keys a tile at a time, as FlashAttention does, in plain PyTorch.
+"""Attention that reads its keys in tiles, like FlashAttention, in plain PyTorch.
 
-It needs nothing of attnsuite: what it has no parameter for (dropout, groups of heads, windows) is unsupported for it.
+It does not import attnsuite. Features without a parameter (dropout, groups of heads, windows) are unsupported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 TILE = 32
-"""Keys that are looked at together."""
+"""Keys per tile."""
 
 
 def attention(
@@ -23,7 +23,7 @@ def attention(
 ) -> Tensor:
     """The softmax of the scaled scores, times the values. Query is `... l e`, key `... s e`, value `... s v`.
 
-    Half types are computed in float32, for scores of float16 exceed 65,504 easily.
+    Half types are computed in float32, because scores easily exceed the largest float16, 65,504.
     """
     dtype = query.dtype
     if dtype in (torch.float16, torch.bfloat16):
@@ -49,7 +49,7 @@ def attention(
 
 
 def _bias(mask: Tensor | None, is_causal: bool, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
-    """What is added to the scores: −inf where a query may not look."""
+    """The bias of the scores: −inf at masked keys."""
     if is_causal:
         mask = torch.ones(shape[-2:], dtype=torch.bool, device=like.device).tril()
     if mask is None:
