@@ -163,7 +163,7 @@ def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: fl
     assert ratios({"output": compare.numbers(actual)}, expected_result(call, {}))[0] > multiple * ACCEPT_OUTPUT
 
 
-@pytest.mark.parametrize("of", INPUTS)
+@pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize(("keys", "dtype"), [(9, "float64"), (9, "float32"), (100, "float32"), (400, "float32")])
 def test_a_gradient_one_percent_off_stands_above_the_bound(name: str, keys: int, dtype: str) -> None:
     case = AttentionCase("mistakes/one_percent", "", batch=1, queries=12, keys=keys, gradient_of=INPUTS)

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import settings, value
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnsuite.cases.expected import WithinBounds
@@ -359,7 +359,7 @@ def wrong(result: OracleResult) -> OracleResult:
 # Bounds
 
 
-@value(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0.0, 1e-3, 1.0, 1e4]))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0.0, 1e-3, 1.0, 1e4]))
 @settings(max_examples=100, deadline=None)
 def test_spread_bounds_the_sum_of_distances(seed: int, keys: int, offset: float) -> None:
     random = np.random.default_rng(seed)
