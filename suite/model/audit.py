@@ -1,4 +1,4 @@
-"""What the audit of the suite against itself found."""
+"""Results of the audit of a contract: which mutants the suite kills, and which correct implementations it accuses."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from attnsuite.model.rows import Outcome
 COMBINED = "combined"
 """The family of cases that combine features."""
 EXEMPT = frozenset({"documents", COMBINED})
-"""Families that need not kill a mutant alone, nor count against others: the documents' examples are tested for their
-own sake, and cases that combine features are judged by mutants that are wrong only where levels meet."""
-
+"""Families that need not kill a mutant alone, and do not count when another family has to. The documents' examples are
+tested for their own sake; cases that combine features have mutants of their own."""
 
 TRIPLES_KILLED = 0.95
-"""The least share to be killed of mutants that are wrong only where a fused triple meets; of pairs all have to be."""
+"""The smallest share of mutants of fused triples that must be killed; of mutants of pairs all must be."""
 
 
 @dataclass(frozen=True)
 class LevelCoverage:
-    """Pairs of levels, or triples of those that kernels fuse, in the rows of an array."""
+    """The pairs of levels, or the triples of fused levels, in the rows of a covering array."""
 
     possible: int
     met: int
-    """How many of these are in some row."""
+    """Those that are in a row."""
     mutants: int
-    """Implementations that are wrong where one of these meets and nowhere else, a small mistake and a meeting each."""
+    """The mutants: each has a small mistake where one of these pairs or triples meets, and nowhere else."""
     survived: tuple[str, ...] = ()
-    """Those of them that no row kills, in words."""
+    """The mutants that no row kills, in words."""
 
     @property
     def killed(self) -> int:
+        """The number of killed mutants."""
         return self.mutants - len(self.survived)
 
     def complete(self, share: float) -> bool:
@@ -41,61 +41,62 @@ class LevelCoverage:
 
 @dataclass(frozen=True)
 class Combinations:
-    """What the array of a contract covers and kills."""
+    """What the covering array of a contract covers and kills."""
 
     quick: int
-    """The rows of the profile `quick`."""
+    """Rows of the profile `quick`."""
     full: int
+    """Rows of the profile `full`."""
     pairs: LevelCoverage
     triples: LevelCoverage
 
     @property
     def survived(self) -> list[str]:
-        """The mutants of pairs that survive, and those of triples where more survive than may."""
+        """The surviving mutants of pairs, and those of triples where too many survive."""
         pairs, triples = self.pairs.complete(1.0), self.triples.complete(TRIPLES_KILLED)
         return [*(() if pairs else self.pairs.survived), *(() if triples else self.triples.survived)]
 
 
 @dataclass(frozen=True)
 class SeedAudit:
-    """Correct implementations on what is drawn from the seeds 1, 2 and so on: numbers, or arrays of levels."""
+    """Correct implementations with the numbers, or the covering arrays, of further seeds."""
 
     seeds: int
-    """How many seeds there were."""
+    """The number of seeds."""
     results: int
-    """How many results were judged, all implementations and seeds together."""
+    """The number of judged results, of all implementations and seeds."""
     largest: float
-    """The largest error of those that passed, in bounds."""
+    """The largest error of a passed test, in error bounds."""
     accusations: Sequence[tuple[int, Outcome]] = ()
     """The seed of each failed test, and its outcome; there must be none."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What the audit found. `kills` maps each mutant to the cases that kill it, by family."""
+    """The results of an audit. `kills` maps each mutant to the cases that kill it, by family."""
 
     kills: Mapping[str, Mapping[str, frozenset[str]]]
     mistakes: Mapping[str, str]
     """The mistake of each mutant, in words."""
     sources: Mapping[str, str]
-    """Where the mistake was seen, or empty."""
+    """The source of each mistake, or empty."""
     families: Mapping[str, int]
     """The number of cases in each family."""
     variants: Mapping[str, str]
     """The style of each correct variant that was tested; `absent` says why the others were not."""
     accusations: Sequence[Outcome]
     controls: Sequence[str]
-    """Complaints about the computations that mutants are made from, before a mistake is put in; there must be none."""
+    """Complaints about the correct computations that mutants change; there must be none."""
     absent: Mapping[str, str] = field(default_factory=dict)
     contract: str = "attention"
     exempt: frozenset[str] = EXEMPT
-    """Families of this contract that need not kill a mutant alone: EXEMPT, and its core where that is exempt."""
+    """Families that need not kill a mutant alone: EXEMPT, and the core of most contracts."""
     combinations: Combinations | None = None
-    """Where the contract has cases that combine features."""
+    """None where the contract has no cases that combine features."""
     redrawn: SeedAudit | None = None
-    """With numbers of other seeds."""
+    """The correct implementations with numbers of other seeds."""
     rearranged: SeedAudit | None = None
-    """With other combinations of features."""
+    """The correct implementations on other covering arrays."""
 
     @property
     def survived(self) -> list[str]:
@@ -104,7 +105,7 @@ class Audit:
 
     @property
     def unnecessary(self) -> list[str]:
-        """Families that kill no mutant that no other family kills."""
+        """Families without a mutant that only they kill."""
         return [family for family in self.families if family not in self.exempt and not self.killed_only_by(family)]
 
     def killed_only_by(self, family: str) -> list[str]:
@@ -113,11 +114,12 @@ class Audit:
 
     @property
     def distinct(self) -> int:
-        """How many different sets of failing cases the mutants have."""
+        """The number of different sets of failing cases."""
         return len({frozenset().union(*families.values()) for families in self.kills.values() if families})
 
     @property
     def passed(self) -> bool:
+        """Whether every mutant is killed, every family is needed, and no correct implementation is accused."""
         combined = self.combinations.survived if self.combinations else ()
-        by_luck = [each for drawn in (self.redrawn, self.rearranged) if drawn for each in drawn.accusations]
-        return not (self.survived or self.unnecessary or self.accusations or self.controls or combined or by_luck)
+        by_chance = [each for drawn in (self.redrawn, self.rearranged) if drawn for each in drawn.accusations]
+        return not (self.survived or self.unnecessary or self.accusations or self.controls or combined or by_chance)

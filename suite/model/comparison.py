@@ -1,4 +1,4 @@
-"""What differs between two sides: statuses that changed, and times and memories as ratios with intervals."""
+"""Differences between two sets of results: changed statuses, and ratios of times and memories with intervals."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from dataclasses import dataclass, field
 from attnsuite.model.rows import Measurement, Outcome, Status
 
 TIME, MEMORY = "time", "memory"
-"""What a ratio is of."""
+"""The quantities that have ratios."""
 SLOWER, FAILED, UNCLEAR = "slower", "failed", "unclear"
 FAIL_ON = (SLOWER, FAILED, MEMORY, UNCLEAR)
-"""What a comparison can be told to fail on: times, outcomes and refused measurements, peak memory, and times of which
-nothing can be said."""
+"""What a comparison can fail on: slower times, failed outcomes and refused measurements, more memory, unclear times."""
 WORSE: Mapping[str, str] = {TIME: SLOWER, MEMORY: "more"}
 BETTER: Mapping[str, str] = {TIME: "faster", MEMORY: "less"}
-"""The verdicts on a ratio above 1 and below; the others are `same` and `unclear`."""
+"""The verdicts on a ratio above 1 and below 1; the others are `same` and `unclear`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A test, or a workload, whose status differs between both sides; None where one side has no row."""
+    """A test or workload with another status on each side; None where a side has no row."""
 
     row: Outcome | Measurement
-    """The row of the new side; of the old one, where the new one has none."""
+    """The row of the new side, or of the old side where the new one has none."""
     old: Status | None
     new: Status | None
     worse: bool
-    """Whether it fails now, and did not before."""
+    """Whether only the new side fails."""
 
     @property
     def says(self) -> str:
@@ -37,52 +36,52 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The new side's time or memory as a multiple of the old one's, 1.1 being a tenth more, and what it means."""
+    """The new side's time or memory as a multiple of the old one's, with a verdict: 1.1 is a tenth more."""
 
     what: str
     row: Measurement
-    """Whose it is: the row of the new side."""
+    """The row of the new side."""
     old: float
     new: float
     """Medians in seconds, or peaks in bytes."""
     ratio: float
     low: float
     high: float
-    """The interval in which the true ratio lies, corrected for all comparisons made together; 0 and infinity where
-    nothing is known of it."""
+    """The interval of the true ratio, corrected for all comparisons made together; 0 to infinity if unknown."""
     verdict: str
     why: str = ""
-    """Why nothing can be said, where that is so for another reason than a wide interval."""
+    """Why the verdict is unclear, if not for a wide interval."""
 
     @property
     def worse(self) -> bool:
+        """Whether the new side takes more."""
         return self.verdict == WORSE[self.what]
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """One machine on both sides, or what was timed in one run. `old` and `new` say in words what the sides are."""
+    """The comparison of two runs of one machine, or of samples within one run. `old` and `new` name the sides."""
 
     old: str
     new: str
     notes: Sequence[str] = ()
-    """What differs beside the rows, and why something is not compared."""
-    asked: int = 0
-    """Questions with an outcome on both sides."""
+    """Other differences, and why something is not compared."""
+    tests: int = 0
+    """The number of tests with an outcome on both sides."""
     outcomes: Sequence[Change] = ()
     measurements: Sequence[Change] = ()
     times: Sequence[Ratio] = ()
     memories: Sequence[Ratio] = field(default_factory=tuple)
 
     def failures(self, on: Sequence[str]) -> list[Change | Ratio]:
-        """What fails a comparison that is to fail on these of FAIL_ON."""
-        found: list[Change | Ratio] = []
+        """The changes and ratios that fail the comparison; `on` are words of FAIL_ON."""
+        failures: list[Change | Ratio] = []
         if FAILED in on:
-            found += [change for change in (*self.outcomes, *self.measurements) if change.worse]
+            failures += [change for change in (*self.outcomes, *self.measurements) if change.worse]
         if SLOWER in on:
-            found += [ratio for ratio in self.times if ratio.worse]
+            failures += [ratio for ratio in self.times if ratio.worse]
         if MEMORY in on:
-            found += [ratio for ratio in self.memories if ratio.worse]
+            failures += [ratio for ratio in self.memories if ratio.worse]
         if UNCLEAR in on:
-            found += [ratio for ratio in self.times if ratio.verdict == UNCLEAR]
-        return found
+            failures += [ratio for ratio in self.times if ratio.verdict == UNCLEAR]
+        return failures

@@ -1,4 +1,4 @@
-"""How texts of others are shown: what a terminal would obey, and a reader cannot see, stands there as an escape."""
+"""Escapes texts of submissions and users: control and invisible characters are printed as escape sequences."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import shlex
 from collections.abc import Iterable
 from unicodedata import category
 
-KEPT = frozenset("\n\t")
-"""What may stand in a text of several lines."""
+PRINTED = frozenset("\n\t")
+"""Control characters that stay in a text of several lines."""
 
 
 def escaped(text: str) -> str:
     r"""The text with `\x1b` in place of a control character, and the like for marks of direction and lone surrogates.
 
-    Backslashes stay as they are, so that a text which is escaped already does not change.
+    Backslashes stay, so that escaping twice changes nothing.
     """
-    return text if text.isprintable() else "".join(map(_shown, text))
+    return text if text.isprintable() else "".join(map(_escaped_character, text))
 
 
-def _shown(character: str) -> str:
-    if character.isprintable() or character in KEPT or category(character) == "Zs":
+def _escaped_character(character: str) -> str:
+    if character.isprintable() or character in PRINTED or category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode()
 
@@ -30,7 +30,7 @@ def command_line(words: Iterable[str]) -> str:
 
 
 def _quoted(character: str) -> str:
-    r"""The character inside of `$'…'`. A byte that is not UTF-8 is a lone surrogate to Python, U+DC80 to U+DCFF."""
+    r"""The character inside `$'…'`. A byte that is not UTF-8 is a lone surrogate in Python, U+DC80 to U+DCFF."""
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code - 0xDC00:02x}"

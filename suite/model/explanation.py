@@ -1,4 +1,4 @@
-"""What is said of an implementation that fails: where it does, and the smallest input that shows it."""
+"""The explanation of failures: what failing tests share, and the smallest inputs that fail."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Reproduction:
     dtype: str
     lines: tuple[str, ...]
     gave_up: bool = False
-    """Whether it may not be the smallest: the time for looking was used up."""
+    """Whether the search ran out of time, so that a smaller input may exist."""
 
     @property
     def pasted(self) -> tuple[str, ...]:
-        """The lines below an empty one and a comment that says what they are."""
+        """The lines, after an empty line and a comment with the case."""
         return "", self._heading, *self.lines
 
     @property
@@ -30,36 +30,36 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Of one implementation. Where nothing fails, it says no more than what was made of it."""
+    """The explanation of one implementation. Where nothing fails, most fields are empty."""
 
     conversions: tuple[str, ...] = ()
-    """What was made of a class, a module or a pair of answers so that it could be asked; nothing for a function."""
+    """How a class, a module or a pair (output, weights) was converted to be tested."""
     where: tuple[str, ...] = ()
-    """`failed only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
+    """`failed only where is_causal and a width above 64 meet, backward`: of failures that no mutant explains."""
     reproductions: tuple[Reproduction, ...] = ()
     sandbox: str = ""
-    """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
+    """What the sandbox protected and what it did not; empty for trusted code."""
     operators: Operators | None = None
-    """What ran in some of its questions; None for what is trusted."""
+    """The operators that ran in some of its tests; None for trusted code."""
     uncompared: str = ""
-    """How many failures were not compared with every known mistake, and how one is; empty where all were."""
+    """How many failures were not compared with every mutant, and how one is; empty where all were."""
     hint: str = ""
-    """The signature in which it answers, or how it is called, where it answers no plain question."""
+    """The signature or device that it needs, or how it is called, where it passes no plain test."""
     untested: tuple[str, ...] = ()
-    """The parameters that no test gave."""
+    """Its parameters that no test gives."""
 
     @property
-    def _never_given(self) -> str:
+    def _untested(self) -> str:
         meaning = "its meaning was" if len(self.untested) == 1 else "their meaning was"
         return f"never given: {', '.join(self.untested)} ({meaning} not tested)" if self.untested else ""
 
     @property
     def lines(self) -> list[str]:
-        """For people: sentences, then what can be pasted."""
+        """The explanation for people: sentences, then reproductions to paste."""
         return [
             *self.conversions,
             *filter(None, [self.hint, self.sandbox, self.operators.line if self.operators else ""]),
             *self.where,
-            *filter(None, [self.uncompared, self._never_given]),
+            *filter(None, [self.uncompared, self._untested]),
             *(line for each in self.reproductions for line in each.pasted),
         ]

@@ -1,4 +1,4 @@
-"""Files: read whole when they are regular and not too large, written whole or not at all."""
+"""Safe reading and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from attnsuite.model.words import UsageError
 
 LARGEST = 2**29
-"""Bytes of a file that are read, also of the content of a compressed one: 500 times the largest file of results."""
+"""Bytes of the largest file that is read, compressed or not: 500 times the largest file of results."""
 DIGITS = 16
-"""Hexadecimal digits of `digest`: 64 bits detect every change by mistake."""
+"""Hexadecimal digits of `digest`: 64 bits detect every accidental change."""
 
 
 def check(path: Path) -> int:
@@ -41,12 +41,12 @@ def read_text(path: Path, errors: str = "strict") -> str:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a text file so that a reader, or a crash, sees the old content or the new one."""
+    """Write a text file atomically. UsageError if it cannot be written."""
     replace_bytes(path, encoded(text))
 
 
 def replace_bytes(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees the old content or the new one. UsageError if it cannot be."""
+    """Write a file atomically: a reader sees the old content or the new, also after a crash. UsageError on failure."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with file_errors(path, "written"):
         try:
@@ -75,5 +75,5 @@ def encoded(text: str) -> bytes:
 
 
 def digest(text: str) -> str:
-    """A short hash of a text, which detects that it was altered."""
+    """A short hash that detects changes of a text."""
     return hashlib.sha256(encoded(text)).hexdigest()[:DIGITS]

@@ -1,4 +1,4 @@
-"""Pauses Python's garbage collector during work that makes many objects and keeps them, where it only costs time."""
+"""Pauses Python's garbage collector during work that makes many lasting objects, where it only costs time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Run the block without looking for reference cycles. Other objects are freed as soon as nothing refers to them."""
+    """Run the block without searching for reference cycles. Reference counting still frees other objects."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -21,18 +21,17 @@ def gc_paused() -> Iterator[None]:
 
 @contextmanager
 def gc_paused_for_imports() -> Iterator[None]:
-    """Run a block that imports libraries, whose objects stay to the end: they are never looked through for cycles."""
+    """Run a block that imports libraries; their objects, which live to the end, are never searched for cycles."""
     with gc_paused():
         yield
         gc.freeze()
 
 
 def collect_once() -> None:
-    """Look through what was imported like that once, so that Python knows how much there is.
+    """Collect the frozen objects once, so that Python counts them among its old objects.
 
-    Where `gc.unfreeze` gives that back to the collector, as in a forked process that is timed, all of it is looked
-    through again when a quarter as much has been made anew, as in an interpreter that has imported it by itself. Else
-    that would happen at the first occasion, which may be while a call is timed.
+    Otherwise `gc.unfreeze`, as in a forked process that is timed, would trigger a full collection at any time, also
+    during a timed call. Afterwards Python collects again when the number of objects has grown by a quarter.
     """
     gc.unfreeze()
     gc.collect()

@@ -1,4 +1,4 @@
-"""The rows of files of results: typed structs whose annotations are their checks, and the words in them."""
+"""The rows of result files: typed structs whose annotations are their checks, and their statuses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from msgspec.structs import force_setattr
 
 from attnsuite.model.escaping import escaped
 
-LONGEST_TEXT = 2000
-"""Characters that a row stores of a text: a submission may raise an exception of megabytes."""
+MAX_TEXT = 2000
+"""Characters of a text that a row stores: a submission may raise an exception of megabytes."""
 INFINITE = 1e308
-"""The number that stands for infinity in a file, because JSON has no infinity."""
+"""Infinity in a file: JSON has none."""
 
-Text: TypeAlias = Annotated[str, Meta(max_length=LONGEST_TEXT)]
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
+Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0)]
 """A number that is not negative: seconds, bytes, FLOPs, an error in units of its bound."""
@@ -34,7 +34,7 @@ class Row(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Significant digits of its numbers in a file."""
 
 
-def lean(row: Row, longest: int = LONGEST_TEXT) -> dict[str, Any]:
+def lean(row: Row, longest: int = MAX_TEXT) -> dict[str, Any]:
     """The row as a JSON object: without fields at their default, numbers rounded, texts cut to `longest` characters."""
     return {name: _short(value, row.DIGITS, longest) for name, value in to_builtins(row).items()}
 
@@ -54,7 +54,7 @@ def _short(value: Any, digits: int, longest: int) -> Any:
 
 
 class Status(StrEnum):
-    """What became of a case (in an outcome) or of a workload (in a measurement). The values are those in JSON rows."""
+    """The result of a test (in an outcome) or of a workload (in a measurement). The values are those in JSON rows."""
 
     PASSED = "passed"
     MEASURED = "measured"
@@ -64,7 +64,7 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     REFUSED = "refused"
-    """No time is shown, because the implementation fails its contract on what the workload uses."""
+    """There is no time, because the implementation fails its contract on features of the workload."""
     UNSUPPORTED = "unsupported"
     MISSING = "missing"
 
@@ -93,26 +93,26 @@ MEASURED_STATUSES = (
 """The statuses of a measurement, in the order of tables."""
 
 FAILURES = (Status.FAILED, Status.ERROR, Status.CRASHED, Status.TIMEOUT)
-"""Outcomes that make a check fail, unless a finding records them."""
+"""Outcomes that make a check fail, unless a known bug covers them."""
 
 WITHOUT_RESULT = (Status.CRASHED, Status.TIMEOUT)
-"""The failures of which there is no answer: to ask again may take as long again."""
+"""Failures without a result: repeating the test may take as long again."""
 BENCHMARK_FAILURES = (Status.ERROR, Status.CRASHED, Status.TIMEOUT, Status.REFUSED)
-"""Measurements that make a benchmark fail. Out of memory is a limit of the machine, and no failure."""
+"""Measurements that make a benchmark fail. Running out of memory is a limit of the machine, not a failure."""
 
 
 class Reason(StrEnum):
-    """Why a case or a workload has no answer, if the status alone does not say it."""
+    """Why a test or a workload has no result, if the status alone does not say it."""
 
     NONE = ""
     UNTAKEN = "untaken"
-    """The signature has no parameter for something that the case needs."""
+    """The signature lacks a parameter that the case needs."""
     LACKING = "lacking"
-    """The implementation declares that it lacks something that the case needs."""
+    """The implementation declares that it lacks a feature that the case needs."""
     AT_RUN_TIME = "at_run_time"
-    """The implementation raised NotImplementedError when it was asked."""
+    """The implementation raised NotImplementedError when it was called."""
     UNDEFINED = "undefined"
-    """Under the declared convention the case has no defined answer."""
+    """Under the declared convention the case has no defined result."""
     CORE = "core"
     """The implementation does not support the core of the contract, which is required; the status is `failed`."""
     SKIPPED = "skipped"
@@ -126,14 +126,14 @@ class Reason(StrEnum):
 BAD_INPUT = "bad_input"
 """The family of the cases that expect an error."""
 INPUT_VALIDATION = "input validation: "
-"""How the detail begins where bad input was accepted, and nothing worse happened."""
+"""The beginning of the detail where bad input was accepted without further harm."""
 
 
 class Outcome(Row, frozen=True):
-    """What became of one implementation on one case in one dtype.
+    """The result of one implementation on one case in one dtype.
 
-    `error_ratio` is the largest error in units of the oracle's bound; `seconds` is how long the answer took. `known`
-    names the finding that records this failure, or is empty. `reason` says why there is no answer.
+    `error_ratio` is the largest error in units of the error bound; `seconds` is the time of the calls. `known` names
+    the known bug that covers this failure, or is empty. `reason` says why there is no result.
     """
 
     DIGITS = 3
@@ -148,18 +148,18 @@ class Outcome(Row, frozen=True):
     seconds: Amount | None = None
     known: Text = ""
     diagnosis: tuple[Name, ...] = ()
-    """The mutants that give the same wrong answer, the likeliest first; `detail` has them in words."""
+    """The mutants that give the same wrong result, the likeliest first; `detail` describes them."""
     reason: Reason = Reason.NONE
 
     def __post_init__(self) -> None:
-        if not self.detail.isprintable():  # it may be in a submission's words
+        if not self.detail.isprintable():  # it may be a submission's text
             force_setattr(self, "detail", escaped(self.detail))
         if self.error_ratio is not None and self.error_ratio >= INFINITE:
             force_setattr(self, "error_ratio", math.inf)
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What a resumed run looks up, so that nothing is asked twice."""
+        """The identity of the row, by which a resumed run finds what is done."""
         return (self.implementation, self.case, self.dtype, self.device)
 
     @property
@@ -171,7 +171,7 @@ class Outcome(Row, frozen=True):
 
     @property
     def fails(self) -> bool:
-        """Whether this outcome alone makes a check fail: a failure that no finding records, and no leniency."""
+        """Whether this outcome makes a check fail: a failure that is neither known nor lenient."""
         return self.status in FAILURES and not self.known and not self.lenient
 
     @property
@@ -186,10 +186,10 @@ class Outcome(Row, frozen=True):
 
 
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
-"""The meters of `Measurement.memory`, by name."""
+"""The names of the meters of `Measurement.memory`."""
 METER_ERROR = 2**20
-"""Bytes by which the resident meter may be off: the system counts pages thread by thread and adds them up now and then.
-Peaks of the same call on the same machine differ by up to 0.3 MiB. Smaller differences are not told apart."""
+"""Bytes by which the resident meter may be off, because the system adds up the pages of threads at intervals. Peaks of
+one call on one machine differ by up to 0.3 MiB. Smaller differences are not reported."""
 
 
 Direction: TypeAlias = Annotated[str, Meta(pattern=r"^(forward|backward|forward_backward|step|\*)$")]
@@ -197,7 +197,7 @@ Cache: TypeAlias = Annotated[str, Meta(pattern=r"^(hot|cold|\*)$")]
 
 
 class Measurement(Row, frozen=True):
-    """What one implementation took for one workload: raw samples, never a summary of them.
+    """The time and memory of one implementation on one workload: raw samples, never a summary.
 
     Where `status` is not `measured` there is no time, and `detail` says why.
     """
@@ -208,77 +208,76 @@ class Measurement(Row, frozen=True):
     dtype: Name
     device: Name
     threads: Count
-    """Threads (and, where the system allows, cores) that a CPU implementation may use; 0 on other devices."""
+    """Threads (and, where the system allows it, cores) of a CPU implementation; 0 on other devices."""
     direction: Direction
     """`forward`, `backward` alone (its forward untimed, never by subtraction), or both in one: `forward_backward`."""
     cache: Cache
-    """`cold`: flushed before each call; `hot`: as the call before left it."""
+    """`cold`: flushed before each call; `hot`: as the previous call left it."""
     status: Status
     detail: Text = ""
     seconds: tuple[Sample, ...] = ()
-    """One sample a round, in the order of rounds, which it shares with every other row of its table in this run."""
+    """One sample for each round, in order; all rows of a table share their rounds."""
     processes: Annotated[str, Meta(pattern="^[0-9]*$")] = ""
-    """Which process took each sample, a digit for each; empty where one took all."""
+    """The process of each sample, as a digit; empty where one process took all."""
     calls: Count = 0
-    """How many calls each sample is the mean of."""
+    """The number of calls whose mean is a sample."""
     stopped: Text = ""
-    """Why rounds ended: `narrow` (the intervals were), `budget` (the time was spent)."""
+    """Why rounds ended: `narrow` intervals, or the time `budget`."""
     first_call: Amount | None = None
-    """Seconds of the very first call: compiling, building a session, loading code."""
+    """Seconds of the first call: compiling, building a session, loading code."""
     warm_up: Amount | None = None
     """Seconds spent in calls before the first sample, without the first call."""
     making: Mapping[str, Amount | None] = field(default_factory=dict)
-    """What it took to make a model: `factory`, seconds in all; and in the model's own word, where it says so, the
-    seconds of `export`, now or once for all, and of the start of a `session`, and the bytes of its `file`."""
+    """The cost of making a model: `factory`, seconds in total; and, where the model reports them, the seconds of
+    `export`, now or once, and of the start of a `session`, and the bytes of its `file`."""
     memory: Mapping[str, Amount | None] = field(default_factory=dict)
     """Bytes by meter, all net of inputs; of a backward with the forward before it.
 
     - `output`, what the call returns
-    - `resident`, the peak of the process over one call, without what stays after the first
-    - `retained`, what the process has kept since before the first call, without pages of files
-    - `constant` and `calibration`, what the resident meter says of a call that allocates nothing, and of each byte of
+    - `resident`, the peak of the process during one call, without memory that stays after the first
+    - `retained`, the growth of the process since before the first call, without pages of files
+    - `constant` and `calibration`, the resident meter's value for a call that allocates nothing, and for each byte of
       known allocations
-    - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, by how much NVML's used memory grew over a call
+    - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, the growth of NVML's used memory during a call
     """
     work: Mapping[str, Amount] = field(default_factory=dict)
     """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts; `bytes`, moved once."""
     ceilings: Mapping[str, Amount] = field(default_factory=dict)
-    """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied. If
-    that was in an earlier run, `age` is how many seconds before."""
+    """The machine's rates in the same run: `flops` per second in a matrix product, `bytes` per second copied. Where an
+    earlier run measured them, `age` is the seconds since then."""
     error_ratio: Amount | None = None
-    """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
+    """The largest error, in error bounds, of sampled rows of a randomly chosen timed round."""
     own_clock: Sample | None = None
-    """What a call took by the clock of the process that asks, as a multiple of the median of `seconds`: in its samples
-    and, where calls take 1 ms or more, on new numbers. None where that clock does not bound it; of such calls `detail`
-    then says why."""
+    """The time of a call by the suite's own clock, as a multiple of the median of `seconds`: in its samples and, where
+    calls take 1 ms or more, on new numbers. None where that clock does not bound it; then `detail` says why."""
     relative_error: Mapping[str, Amount] = field(default_factory=dict)
-    """Of models: the errors of those rows as shares of the truth's norm: `largest`, and `rms`, the root of their mean
-    square. Nothing is judged by it."""
+    """Of models: the errors of those rows as shares of the norm of the expected values: `largest`, and `rms`, the root
+    mean square. No verdict depends on it."""
     kernel: Text = ""
-    """The operators or kernels that really ran, the longest first; empty where no profiler sees them."""
+    """The operators or kernels that ran, the longest first; empty where no profiler sees them."""
     telemetry: Mapping[str, Any] = field(default_factory=dict)
-    """On GPUs: clocks in MHz, temperature in °C, power in W, throttle reasons, and J per call, of calls in a row
-    between which nothing is flushed. A value that is null has its reason in `<name>_absent`."""
+    """On GPUs: clocks in MHz, temperature in °C, power in W, throttle reasons, and J per call, of consecutive calls
+    without flushes. A value that is null has its reason in `<name>_absent`."""
     known: Text = ""
-    """The finding for which it is refused, or empty."""
+    """The known bug for which it is refused, or empty."""
     reason: Reason = Reason.NONE
-    """Why it is unsupported, where the status alone does not say it."""
+    """Why there is no time, where the status alone does not say it."""
 
     def __post_init__(self) -> None:
-        if not self.detail.isprintable():  # it may be in a submission's words
+        if not self.detail.isprintable():  # it may be a submission's text
             force_setattr(self, "detail", escaped(self.detail))
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What a resumed run looks up to see whether this was measured already."""
+        """The identity of the row, by which a resumed run finds what is done."""
         return (self.implementation, *self.table)
 
     @property
     def peak(self) -> float | None:
         """Peak memory of one call net of inputs, its output included.
 
-        By the allocator on CUDA; else resident and retained together, because a library that keeps its workspace from
-        call to call takes it all the same.
+        By the allocator on CUDA; else resident and retained memory together, because a library may keep its workspace
+        between calls.
         """
         if self.memory.get("allocator") is not None:
             return self.memory["allocator"]
@@ -287,7 +286,7 @@ class Measurement(Row, frozen=True):
 
     @property
     def table(self) -> tuple[str, ...]:
-        """The rows that were measured round by round together, and may be compared, share this (and their run)."""
+        """The key of the table: its rows were measured in the same rounds and may be compared."""
         return (self.workload, self.dtype, self.device, str(self.threads), self.direction, self.cache)
 
     @property
@@ -297,35 +296,35 @@ class Measurement(Row, frozen=True):
 
     @property
     def fails(self) -> bool:
-        """Whether this row alone makes a benchmark fail. Memory is a limit of the machine, and no failure."""
+        """Whether this row makes a benchmark fail: a failure that is not a known bug."""
         return self.status in BENCHMARK_FAILURES and not self.known
 
 
 def table_in_words(workload: str, dtype: str, device: str, threads: int, direction: str, cache: str) -> str:
     """A timed table as pytest-benchmark shows it: `ladder/1k float32 cpu 1 thread forward hot`."""
-    said = {0: "", 1: "1 thread"}.get(threads, f"{threads} threads")
-    return " ".join(filter(None, (workload, dtype, device, said, direction, cache)))
+    counted = {0: "", 1: "1 thread"}.get(threads, f"{threads} threads")
+    return " ".join(filter(None, (workload, dtype, device, counted, direction, cache)))
 
 
 Losses: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=1)]
-"""A mean loss for each epoch."""
+"""The mean loss of each epoch."""
 
 
 WRONG_GRADIENTS, RIGHT_GRADIENT = "wrong-gradients", "right"
-"""The task in which attentions with wrong gradients are trained, and what stands there for the right one."""
+"""The task that trains attentions with wrong gradients, and the name of the right one there."""
 
 
 class TrainingRow(Row, frozen=True):
-    """One training that ended, from one seed."""
+    """A completed training from one seed."""
 
     implementation: Name
-    """The attention that was plugged in; the model itself where none can be."""
+    """The attention that was the backend; the model itself where it takes none."""
     task: Name
     seed: Count
     device: Name
     curve: Losses
     scores: Mapping[str, float]
-    """By name, of what was not trained on."""
+    """Scores by name, on data that was not trained on."""
     printed: Mapping[str, float] = field(default_factory=dict)
     """The documents' scores, by the same names."""
     baselines: Mapping[str, float] = field(default_factory=dict)
@@ -333,29 +332,29 @@ class TrainingRow(Row, frozen=True):
     config: Mapping[str, Any] = field(default_factory=dict)
     """The task's config: sizes, rates, epochs."""
     seconds: Amount | None = None
-    """Seconds that the processor spent on its epochs; those before an interruption count too."""
+    """Seconds of processor time for its epochs, those before an interruption included."""
     without: tuple[Text, ...] = ()
-    """What the task uses and the attention lacks, so that it was trained without: dropout of weights."""
+    """Features of the task that the attention lacks and that were left out: dropout of weights."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What a resumed run looks up to see whether this was trained already."""
+        """The identity of the row, by which a resumed run finds what is done."""
         return (self.implementation, self.task, str(self.seed), self.device)
 
 
 Samples: TypeAlias = tuple[float, ...]
-"""Numbers as they were measured: one a round, a draw or a seed."""
+"""Measured numbers: one for each round, draw or seed."""
 
 
 class ClaimStatus(StrEnum):
-    """What a measurement says of a claim. The values are those in JSON rows."""
+    """Whether a measurement confirms a claim. The values are those in JSON rows."""
 
     HOLDS = "holds"
     """The interval lies within the range in which the claim holds."""
     DOES_NOT = "does not hold"
     """The interval lies outside it."""
     UNCLEAR = "unclear"
-    """The interval lies across its border, or there are too few samples for one."""
+    """The interval crosses a border of the range, or there are too few samples for an interval."""
     ERROR = "error"
     """The measurement raised an exception."""
     MISSING = "missing"
@@ -363,20 +362,20 @@ class ClaimStatus(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How a claim is measured, and so what its number depends on."""
+    """How a claim is measured."""
 
     EXACT = "exact"
-    """Computed or counted: the same on every machine, but for rounding."""
+    """Computed or counted: the same on every machine, except for rounding."""
     DRAWN = "drawn"
-    """A sample of random numbers of fixed seeds."""
+    """A sample of random numbers with fixed seeds."""
     TRAINED = "trained"
-    """A model that was trained, once for each seed."""
+    """A model, trained once for each seed."""
     TIMED = "timed"
-    """By the suite's stopwatch, on one thread."""
+    """Timed by the suite's stopwatch, on one thread."""
 
 
 class ClaimResult(Row, frozen=True):
-    """What became of a claim."""
+    """The result of checking a claim of a document."""
 
     implementation: Name
     """`claims/` and the topic: rows in results/ are counted by it."""
@@ -385,9 +384,9 @@ class ClaimResult(Row, frozen=True):
     document: Name
     section: Text
     statement: Text
-    """What the document says, in words."""
+    """The claim of the document, in words."""
     quantity: Text
-    """What was measured, in words."""
+    """The measured quantity, in words."""
     expected: Text
     """The range in which the claim holds, in words."""
     evidence: Evidence
@@ -398,63 +397,63 @@ class ClaimResult(Row, frozen=True):
     high: float | None = None
     """The interval of the median, at the level of `attnsuite.model.statistics`; the number itself where it is exact."""
     detail: Text = ""
-    """What else there is to know: numbers on the way, the reason why there is none."""
+    """Further information, such as the reason why there is no value."""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """Numbers on the way, by name."""
+    """Intermediate numbers, by name."""
     samples: Samples = ()
     seconds: Amount | None = None
-    """How long the measurement took."""
+    """Seconds that the measurement took."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What a resumed run looks up, so that nothing is measured twice."""
+        """The identity of the row, by which a resumed run finds what is done."""
         return (self.implementation, self.claim, self.device)
 
     @property
     def fails(self) -> bool:
-        """Whether it could not be measured, though all that it needs is there. One that does not hold is no failure."""
+        """Whether the measurement raised an exception. A claim that does not hold is no failure."""
         return self.holds == ClaimStatus.ERROR
 
 
 class Repetition(Row, frozen=True):
-    """The baseline (`place` 0), or an implementation identical to it, timed beside it in one run."""
+    """A time of the baseline (`place` 0), or of an implementation identical to it, in the same run."""
 
     run: Name
-    """When the run started; it tells runs apart."""
+    """When the run started, which identifies it."""
     workload: Name
     threads: Count
     place: Count
     seconds: Sample
     """The median time of a call."""
     ratio: Sample
-    """The median over rounds of its time as a multiple of the baseline's; 1 for the baseline."""
+    """The median over rounds of the ratio of its time to the baseline's; 1 for the baseline."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other rows of its kind in a run."""
+        """The identity of the row."""
         return self.run, self.workload, str(self.threads), str(self.place)
 
 
 ATTENTION = "attention"
-"""What the operators of PyTorch's attention have in their names."""
-NAMED = 6
-"""Operators that are named in a line; of more, the others are counted."""
+"""A part of the names of PyTorch's own attention operators."""
+MAX_NAMED = 6
+"""Operators in a line; of more, the others are counted."""
 
 
 class Operators(Row, frozen=True):
-    """In how many questions each operator ran, of so many that were looked at."""
+    """The number of recorded tests in which each operator ran, of `looked_at` tests."""
 
     looked_at: Count
     ran: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def line(self) -> str:
-        """In a short line: PyTorch's own attention before all others."""
-        return self._in_words(NAMED)
+        """A short line, with PyTorch's own attention first."""
+        return self._in_words(MAX_NAMED)
 
     @property
     def whole(self) -> str:
-        """The same with every operator."""
+        """The line with every operator."""
         return self._in_words(len(self.ran))
 
     def _in_words(self, most: int) -> str:
@@ -469,24 +468,24 @@ class Operators(Row, frozen=True):
 
     def _sentence(self, names: Sequence[str]) -> str:
         """`each of the 31 recorded tests ran matmul, div; some ran where (12), add (3)`."""
-        each = [name.removeprefix("aten::") for name in names if self.ran[name] >= self.looked_at]
+        everywhere = [name.removeprefix("aten::") for name in names if self.ran[name] >= self.looked_at]
         some = [
             f"{name.removeprefix('aten::')} ({self.ran[name]})" for name in names if self.ran[name] < self.looked_at
         ]
-        of = f"of the {self.looked_at} recorded tests" if self.looked_at > 1 else "recorded test"
-        if not each:
-            return f"some {of} ran {', '.join(some)}"
-        whole = f"{'each' if self.looked_at > 1 else 'the one'} {of} ran {', '.join(each)}"
+        tests = f"of the {self.looked_at} recorded tests" if self.looked_at > 1 else "recorded test"
+        if not everywhere:
+            return f"some {tests} ran {', '.join(some)}"
+        whole = f"{'each' if self.looked_at > 1 else 'the one'} {tests} ran {', '.join(everywhere)}"
         return f"{whole}; some ran {', '.join(some)}" if some else whole
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing that is amiss in a file of results."""
+    """One defect of a file of results."""
 
     path: str
     where: str
-    """`line 3`, or `row 2, column median`; empty where it is the whole file."""
+    """`line 3`, or `row 2, column median`; empty for the whole file."""
     why: str
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""One run of the suite: its machine, its request, and what it notes for pages."""
+"""One run of the suite: its machine, its request, and facts for pages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from attnsuite.model.words import UsageError
 
 
 class Example(Row, frozen=True):
-    """One numeric example of a source document: what it prints, what the oracle computes, and who reproduces it.
+    """One numeric example of a source document: its printed values, the oracle's, and the statuses of implementations.
 
     `statuses` maps each implementation that was tested to one status. `printed` is empty where the document shows a
-    picture or states a fact; `note` says what is wrong with the document itself, where something is.
+    picture or states a fact; `note` describes a mistake of the document itself.
     """
 
     id: Name
@@ -30,22 +30,22 @@ class Example(Row, frozen=True):
     statuses: Mapping[str, Status] = field(default_factory=dict)
     note: str = ""
     given: str = ""
-    """What of it the document itself gives: a word of GIVEN; empty in runs that did not note it."""
+    """How the document gives it: a key of QUANTITY_KINDS; empty in older runs."""
 
 
 class ContractFacts(Row, frozen=True):
-    """What tables say of a contract that was tested."""
+    """Facts about a tested contract for tables."""
 
     features: Mapping[str, str] = field(default_factory=dict)
-    """What a case may need, and each in words."""
+    """The features that cases may need, with descriptions."""
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Each case and the features that it needs."""
+    """The features that each case needs."""
     baseline: str = ""
-    """The implementation that others are compared with; empty where nothing is timed."""
+    """The implementation with which others are compared; empty where nothing is timed."""
     is_model: bool = False
     """Whether an implementation is a factory of models."""
     why: Mapping[str, str] = field(default_factory=dict)
-    """Why each case exists; empty in runs that did not note it."""
+    """Why each case exists; empty in older runs."""
 
 
 class FindingFacts(Row, frozen=True):
@@ -59,59 +59,59 @@ class FindingFacts(Row, frozen=True):
     reproduction: str = ""
     """Lines of Python that show it without this suite."""
     upstream: str = ""
-    """The link of the report to the library."""
+    """The link to the report at the library."""
 
 
 class WorkloadFacts(Row, frozen=True):
-    """What tables say of a workload."""
+    """Facts about a workload for tables."""
 
     group: str
     shape: str
     """Its sizes in words."""
     why: str
     length: Count
-    """The size that charts have on their axis."""
+    """The size on the axis of charts."""
 
 
 class Facts(Row, frozen=True):
-    """What a run noted: about contracts and implementations as they were then, and about the run itself."""
+    """Facts about contracts and implementations at the time of a run, and about the run itself."""
 
     contracts: Mapping[str, ContractFacts] = field(default_factory=dict)
     lacks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What each implementation declares to lack, and why."""
+    """The declared gaps of each implementation, with reasons."""
     conventions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each implementation declares to mean: a word, or a word for each kind of mask."""
+    """The declared conventions of each implementation: a choice, or a choice for each kind of mask."""
     findings: Mapping[str, FindingFacts] = field(default_factory=dict)
     """Each known bug, by its id."""
     examples: tuple[Example, ...] = ()
-    """The documents' examples among the cases, without statuses: those come from the outcomes."""
+    """The documents' examples among the cases; their statuses come from the outcomes."""
     again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The words that ask an implementation again, where its registered name does not."""
+    """The command-line words that name an implementation, where these are not its registered name."""
     workloads: Mapping[str, Mapping[str, WorkloadFacts]] = field(default_factory=dict)
-    """Of each contract, the workloads that there are."""
+    """The workloads of each contract."""
     baselines: Mapping[str, str] = field(default_factory=dict)
-    """Of each contract that was compared with another implementation than its own baseline, that implementation."""
+    """The baselines of this run that are not their contract's own, by contract."""
     profile: str = ""
     """The profile that was timed, or empty."""
     sandbox: Mapping[str, str] = field(default_factory=dict)
     """The sandbox of each submission, in words."""
     operators: Mapping[str, Operators] = field(default_factory=dict)
-    """What each implementation that does not ship ran, in the questions that were looked at."""
+    """The operators that each submission ran in the recorded tests."""
     whole: tuple[str, ...] = ()
-    """The implementations that all shards of a check together ask every case in every dtype."""
+    """The implementations that the shards together test on every case in every dtype."""
     claims: tuple[str, ...] = ()
-    """The names of all claims that there are, where claims were measured."""
+    """The names of all claims, where claims were measured."""
     sampled: Mapping[str, Count] = field(default_factory=dict)
-    """The implementations that were tested on a sample, each with the number of tests that it has in all."""
+    """The implementations that were tested on a sample, with the total number of tests of each."""
     seconds: Mapping[str, Amount] = field(default_factory=dict)
-    """Where a benchmark's time went, in seconds by activity."""
+    """The seconds of a benchmark by activity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
     """The part `index` of `count`, counted from 1.
 
-    A hash of its name tells in which part a unit falls: on every machine the same, whatever else is asked.
+    A hash of a unit's name decides its part, on every machine and in every request alike.
     """
 
     index: int
@@ -119,15 +119,13 @@ class Shard:
 
     @classmethod
     def read(cls, text: str | Shard) -> Shard:
-        """The shard in words such as `2/8`. UsageError for what is none."""
-        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text))
-        if found is None:
-            raise UsageError(f"--shard: i/n is due, such as 2/8 for the second of eight, not {text!s:.80}")
-        index, count = map(int, found.groups())
+        """The shard of a text such as `2/8`. UsageError for any other text."""
+        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text))
+        index, count = map(int, match.groups()) if match else (0, 0)
         if not count:
-            raise UsageError(f"--shard: {text} divides into no part; i/n is due, such as 2/8 for the second of eight")
+            raise UsageError(f"--shard {text!s:.80} is no shard; expected i/n, such as 2/8 for the second of eight")
         if not 1 <= index <= count:
-            raise UsageError(f"--shard: {text} is none; shards are counted from 1/{count} to {count}/{count}")
+            raise UsageError(f"--shard {text} is out of range; valid shards are 1/{count} to {count}/{count}")
         return cls(index, count)
 
     def __str__(self) -> str:
@@ -135,19 +133,17 @@ class Shard:
 
     @property
     def folder(self) -> str:
-        """What its folder is called, beside those of the others."""
+        """The name of its folder."""
         return f"shard-{self.index}-of-{self.count}"
 
     def takes(self, *unit: str) -> bool:
-        """Whether what is called so falls into this part."""
+        """Whether a unit of this name is in this part."""
         digest = hashlib.sha256("\0".join(unit).encode(errors="surrogateescape")).digest()
         return int.from_bytes(digest[:8], "big") % self.count == self.index - 1
 
 
 class Machine(Row, frozen=True):
-    """What machine this is. `name` is also its folder in results/, where the second of two machines that differ and
-    would be called alike has a name that says how.
-    """
+    """A machine. `name` is also its folder in results/; names of different machines differ."""
 
     name: Name
     processor: str
@@ -157,14 +153,14 @@ class Machine(Row, frozen=True):
     system: str
     accelerators: tuple[str, ...] = ()
     caches: Mapping[str, Count] = field(default_factory=dict)
-    """Bytes of one instance by level: `L1d`, `L1i`, `L2`, `L3`. What the system does not tell is left out."""
+    """Bytes of one instance by level: `L1d`, `L1i`, `L2`, `L3`, as far as the system reports them."""
     accelerator_facts: Mapping[str, Any] = field(default_factory=dict)
-    """`driver` and the version of CUDA that it offers (`cuda`), and in the order of `accelerators` `memory_bytes` and
-    the set `power_limit` in W. A value that is null has its reason in `<name>_absent`; empty without accelerators."""
+    """`driver` and its version of CUDA (`cuda`), and in the order of `accelerators` `memory_bytes` and the current
+    `power_limit` in W. A value that is null has its reason in `<name>_absent`; empty without accelerators."""
 
 
 class Run(Row, frozen=True):
-    """One run of the suite: where, when, of what. Each row in results/ is of one.
+    """One run of the suite. Each row in results/ belongs to a run.
 
     `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources,
     `request` is the request in words: a run resumes only the same request, with the same sources, versions and machine.
@@ -187,14 +183,14 @@ class Run(Row, frozen=True):
     format: Count = 0
     """The format of the files; 0 in memory."""
     shards: Mapping[str, str] = field(default_factory=dict)
-    """Of a run that was merged, the shards that it is made of, each with the id of the run that answered it."""
+    """The shards of a merged run, each with the id of its run."""
 
     @property
     def covers(self) -> Mapping[str, str]:
-        """The shards that it answers, each with the id of the run that did; empty where nothing was divided."""
+        """The shards that it contains, each with the id of its run; empty without shards."""
         return self.shards or ({self.shard: self.id} if self.shard else {})
 
     @property
     def divided(self) -> int:
-        """Into how many shards the request was divided; 0 where it was not."""
+        """The number of shards of the request; 0 without shards."""
         return max((Shard.read(part).count for part in self.covers), default=0)

@@ -1,4 +1,4 @@
-"""Where a document gives numbers, and the numbers that it gives."""
+"""Numbers in the source documents, and their places."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ QUANTITY_KINDS = {
     "shapes": "printed shapes or statements",
     "derived": "values derived from a definition",
 }
-"""What a document itself gives of an example, and each in words: what is derived it defines, and prints nowhere."""
+"""How a document gives the values of an example, with a description. Derived values are defined there, not printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The place of an example in a source document, and which of its quantities is meant."""
+    """The place of an example in a source document, and one of its quantities."""
 
     example: str
     """The example's id, such as `doc-003/3.3.1-context-query-2`."""
@@ -23,17 +23,17 @@ class Source:
     section: str
     quantity: str
     given: str = ""
-    """What of it the document itself gives: a word of GIVEN."""
+    """How the document gives it: a key of QUANTITY_KINDS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Numbers as a document gives them."""
+    """Numbers of a document."""
 
     source: Source
     values: Any
     """Nested lists, or an array."""
     decimals: int | None = None
-    """How many decimals were printed; None for numbers that were derived from the definition in high precision."""
+    """The number of printed decimals; None for numbers derived from the definition in high precision."""
     significant: int | None = None
-    """How many significant digits were printed, where that is what they have in common."""
+    """The number of printed significant digits, where all numbers have as many."""

@@ -1,7 +1,7 @@
-"""Temporary folders that do not stay where whoever made them is killed: another process finds that nobody holds them.
+"""Temporary folders that are removed even if their process is killed: later processes remove unlocked ones.
 
-A folder is held by a lock on itself, which ends with the process. Who finds one that nobody holds, holds it while
-removing it: so no two do that, and none is removed between being made and being held by its maker.
+A lock on the folder ends with its process. A process that finds an unlocked folder locks it before it removes it, so
+that no two remove it, and none removes a folder whose process has yet to lock it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PREFIX, HELD = "attnsuite-", ".held"
-"""How the names of all begin, and of those that can be held end. Others are never removed by another process."""
+PREFIX, SUFFIX = "attnsuite-", ".held"
+"""The beginning and the end of the names of folders that other processes may remove."""
 
-_held: dict[Path, int] = {}
-"""The folders of this process, and the file descriptors that hold them."""
+_locks: dict[Path, int] = {}
+"""The folders of this process, with the file descriptors of their locks."""
 
 
 @contextmanager
 def temporary(kind: str = "", within: Path | None = None) -> Iterator[Path]:
-    """A folder that is removed afterwards; in the system's folder for such, or within another, where it is hidden."""
+    """A folder that is removed after the block; in the system's temporary folder, or hidden within another."""
     folder = make(kind, within)
     try:
         yield folder
@@ -32,21 +32,21 @@ def temporary(kind: str = "", within: Path | None = None) -> Iterator[Path]:
 
 
 def make(kind: str = "", within: Path | None = None) -> Path:
-    """A new folder, held until it is removed. OSError where none can be made."""
+    """A new folder, locked until it is removed. OSError where none can be made."""
     while True:
         prefix = f"{'.' if within else ''}{PREFIX}{kind}"
-        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=HELD, dir=within)).resolve()
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=SUFFIX, dir=within)).resolve()
         try:
-            descriptor = _hold(folder)
-        except OSError:  # not on this system, or file system: then nobody else can hold it, either
+            descriptor = _lock(folder)
+        except OSError:  # a system or file system without locks, where no other process removes it, either
             return folder
         if descriptor is not None:
-            _held[folder] = descriptor
+            _locks[folder] = descriptor
             return folder
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder with all that is in it, whatever it was made to look like. A link is not followed."""
+    """Remove the folder with all its content, whatever its permissions. Links are not followed."""
     for place, names, _ in os.walk(folder):
         for name in names:
             path = Path(place, name)
@@ -54,40 +54,40 @@ def remove(folder: Path) -> None:
                 if stat.S_ISDIR(path.lstat().st_mode):
                     path.chmod(stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)
-    if folder in _held:
-        os.close(_held.pop(folder))
+    if folder in _locks:
+        os.close(_locks.pop(folder))
 
 
 def left_behind(within: Path | None = None) -> Iterator[Path]:
-    """The folders of processes that were killed. Each is held here from now on, to be removed."""
-    place, pattern = (within, f".{PREFIX}*{HELD}") if within else (tempfile.gettempdir(), f"{PREFIX}*{HELD}")
+    """The folders of killed processes, each locked by this process, which should remove it."""
+    place, pattern = (within, f".{PREFIX}*{SUFFIX}") if within else (tempfile.gettempdir(), f"{PREFIX}*{SUFFIX}")
     for folder in Path(place).resolve().glob(pattern):
-        with suppress(OSError):  # it is gone, or not ours
-            descriptor = None if folder in _held else _hold(folder)
+        with suppress(OSError):  # another process has removed it, or another user owns it
+            descriptor = None if folder in _locks else _lock(folder)
             if descriptor is not None:
-                _held[folder] = descriptor
+                _locks[folder] = descriptor
                 yield folder
 
 
-def _hold(folder: Path) -> int | None:
-    """A file descriptor that holds the folder; None where another process does, or it is gone.
+def _lock(folder: Path) -> int | None:
+    """A file descriptor that locks the folder; None where another process locks it, or has removed it.
 
-    Raises OSError where that cannot be, and where it is another user's.
+    Raises OSError on systems without such locks, and for another user's folder.
     """
     try:
         import fcntl
     except ImportError as error:  # Windows
         raise OSError("this system has no locks on folders") from error
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    held = False
+    locked = False
     try:
-        of = os.fstat(descriptor)
-        if of.st_uid != os.geteuid():
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
             raise PermissionError(f"{folder} is another user's")
         with suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = os.path.samestat(of, folder.lstat())  # else it was removed meanwhile
+            locked = os.path.samestat(status, folder.lstat())  # else it was removed meanwhile
     finally:
-        if not held:
+        if not locked:
             os.close(descriptor)
-    return descriptor if held else None
+    return descriptor if locked else None

@@ -1,4 +1,4 @@
-"""Which attnsuite this is."""
+"""The version of attnsuite."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def _version() -> str:
 
 
 VERSION = _version()
-"""The version that is installed; "unknown" in a checkout that is not."""
+"""The installed version; "unknown" in a checkout that is not installed."""

@@ -1,4 +1,4 @@
-"""Which object of an imported file is tested where the user names none."""
+"""The object of an imported file that is tested where the user names none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from attnsuite.registry.source import UNDECORATED, listed, makes_models, syntax_
 
 
 def chosen(module: ModuleType, file: Path, contract: str) -> str:
-    """The name of what a file means. UsageError, one line, where that is not clear.
+    """The name of the object to test: the contract's name if bound, else that of the only candidate.
 
-    It is what the file binds under the contract's name, however it binds it. Else it is the only public function or
-    callable object of the file, else its only class.
+    UsageError, in one line, where there are none or several.
     """
     if hasattr(module, contract):
         return contract
-    if contract in _stored(file):
+    if contract in _bound_by(file):
         raise UsageError(f"{file.name} binds no {contract} when it is imported; {instead(module, file, contract)}")
     found = candidates(module, contract)
     if others := [name for name in found if name in contract_names()]:
@@ -37,35 +36,37 @@ def chosen(module: ModuleType, file: Path, contract: str) -> str:
 
 
 def candidates(module: ModuleType, contract: str) -> list[str]:
-    """The public names of a module that may be meant: functions and callable objects, else classes.
+    """The public names of a module that may be tested: functions and callable objects, else classes.
 
-    A model's contract tests what a factory makes, which no object is.
+    Contracts of models test what a factory makes, so that a callable object is no candidate.
     """
     public = {name: value for name, value in vars(module).items() if name[0] != "_" and callable(value)}
     own = {name: value for name, value in public.items() if _home(value) == module.__name__}
     functions = {name: value for name, value in own.items() if not isinstance(value, type)}
     if makes_models(contract):
         functions = {name: value for name, value in functions.items() if inspect.isroutine(value)}
-    made = {name: value for name, value in public.items() if not isinstance(value, type) and not _comes(name, value)}
-    found = functions or made or {name: value for name, value in own.items() if isinstance(value, type)}
+    made = {
+        name: value for name, value in public.items() if not isinstance(value, type) and not _is_foreign(name, value)
+    }
+    chosen = functions or made or {name: value for name, value in own.items() if isinstance(value, type)}
     names: dict[int, str] = {}
-    for name, value in found.items():
-        names.setdefault(id(value), name)  # of two names the first
+    for name, value in chosen.items():
+        names.setdefault(id(value), name)  # the first of two names
     return list(names.values())
 
 
 def instead(module: ModuleType, file: Path, name: str) -> str:
-    """What to do about a name that a file binds to nothing that can be called."""
+    """What to do where a file binds a name to an object that cannot be called."""
     others = [each for each in candidates(module, name) if each != name] or ["FUNCTION"]
     return f"bind {name} to a function, or name another: {file.name}:{others[0]}"
 
 
 def why_none(file: Path) -> str:
-    """What is said of a name that is None: as a rule an import failed, and the file caught that."""
+    """The likely cause of a name that is None: an import failed, and the file caught the error."""
     with on_path(file.parent):
         missing = [name for name in imported_names(file.read_bytes()) if locate(name) is None]
     which = f" ({missing[0]} is not installed)" if missing else ""
-    return f"None, as where an import fails and the file catches that{which}"
+    return f"None; an import may have failed, and the file caught the error{which}"
 
 
 def _home(value: Any) -> str:
@@ -76,14 +77,14 @@ def _home(value: Any) -> str:
         return ""
 
 
-def _comes(name: str, value: Any) -> bool:
-    """Whether a value is another module's, under its name or this one."""
+def _is_foreign(name: str, value: Any) -> bool:
+    """Whether a value is another module's, under its own name or this one."""
     home = sys.modules.get(_home(value))
     return inspect.isbuiltin(value) or getattr(home, getattr(value, "__name__", name), None) is value
 
 
-def _stored(file: Path) -> frozenset[str]:
-    """The names that statements of a file bind if they run, those that a function declares global included."""
+def _bound_by(file: Path) -> frozenset[str]:
+    """The names that statements of a file may bind, with those that a function declares global."""
     code = compile(syntax_tree(file.read_bytes()), str(file), "exec")
     return frozenset(_names(code, ("STORE_NAME", "STORE_GLOBAL")))
 

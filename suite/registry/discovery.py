@@ -17,7 +17,7 @@ ENTRY_POINTS = "attnsuite.implementations"
 """The group of entry points. One is `contract/name = package.module:function`, or a module with decorated functions."""
 
 DEFAULT_CONTRACT = "attention"
-"""The contract of a function whose folder and command line name none."""
+"""The contract of a function for which neither folder nor command line names one."""
 
 
 def contracts(root: str | Path | None = None) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
 
     They come from the files that ship, or from those in the folder `root` instead, and from installed entry points.
     Files whose name begins with an underscore are helpers. An implementation that cannot be read is in the list with
-    the reason. One that takes a plug is there once more for every attention.
+    the reason. One that takes a backend is also in the list with every attention as its backend.
     """
     home, package = _home(root)
     found: dict[str, Declaration] = {}
@@ -43,7 +43,7 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
                     found[declaration.full_name] = declaration
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
         for declaration in _of_entry_point(point, contracts(root)):
-            if declaration.full_name in found:  # two of the same name are both in every table
+            if declaration.full_name in found:  # tables show both of one name
                 distribution = point.dist.name if point.dist else point.value
                 declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
             found[declaration.full_name] = declaration
@@ -83,5 +83,5 @@ def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration
     if not whole.function:
         return of_file(Path(spec.origin), whole.contract, name, whole.module)
     whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))
-    found = [each for each in source.decorated if each.name == whole.function]
-    return [of_function(found[-1], source, whole) if found else replace(whole, broken=source.problem)]
+    named = [each for each in source.decorated if each.name == whole.function]
+    return [of_function(named[-1], source, whole) if named else replace(whole, broken=source.problem)]

@@ -21,19 +21,19 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.source import syntax_tree
 
 INSTALLED = ("site-packages", "dist-packages")
-"""The names of folders into which packages are installed. Packages there have nothing to do with each other."""
+"""The names of folders with installed packages, which are independent of each other."""
 
 OWN_PACKAGES = ("attnsuite", "suite")
-"""The suite's own package, by its name and by its folder's name in a checkout; the suite has a hash of its own."""
+"""The suite's package, and its folder in a checkout. It has a hash of its own."""
 SHIPPED = "attnsuite.implementations."
-"""How modules that ship begin. Their folder lies beside `suite/` in a checkout, inside the package when installed."""
+"""The prefix of modules that ship. Their folder is next to `suite/` in a checkout, and in an installed package."""
 
 _neighbours: dict[str, Path] = {}
-"""The modules that submissions imported from their own folder, by name, and that folder."""
+"""The modules that submissions imported from their own folders, with the folder of each."""
 
 
 def locate(module: str) -> ModuleSpec | None:
-    """The place a module would be imported from, found without importing it or the packages around it."""
+    """The place a module would be imported from. Neither it nor the packages around it are imported."""
     importlib.invalidate_caches()
     first, *rest = module.split(".")
     try:
@@ -61,9 +61,9 @@ def on_path(folder: Path) -> Iterator[None]:
 
 
 def source_hash(declaration: Declaration) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of an implementation's file and those beside it that it imports.
+    """The first 12 hexadecimal digits of the SHA-256 of an implementation's file and its neighbours that it imports.
 
-    An attention that is plugged in counts as well. Empty if there is no file.
+    The files of its backend count as well. Empty if there is no file.
     """
     files = [declaration.file, *([declaration.backend.file] if declaration.backend else [])]
     found: dict[Path, bytes] = {}
@@ -103,9 +103,9 @@ def imported_names(source: bytes) -> list[str]:
     )
 
 
-@lru_cache(maxsize=512)  # one file is read for many implementations, and at many commits
+@lru_cache(maxsize=512)  # one file is read for many implementations and commits
 def _imported(source: bytes) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """What a source imports: names, and how many folders up these are; 0 for those that are found on the path."""
+    """The imported names of a source, and how many folders up they are; 0 for those on the path."""
     found = []
     for node in ast.walk(syntax_tree(source)):
         if isinstance(node, ast.ImportFrom):
@@ -117,7 +117,7 @@ def _imported(source: bytes) -> tuple[tuple[tuple[str, ...], int], ...]:
 
 
 def comes_from(module: str, file: str) -> bool:
-    """Whether importing this name gives this file: another module of that name may come first on the path."""
+    """Whether importing this name gives this file: another module of that name may be earlier on the path."""
     spec = locate(module)
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
 
@@ -157,7 +157,7 @@ def module_of_file(file: Path) -> ModuleType:
 
 @contextmanager
 def _neighbourhood(folder: Path) -> Iterator[None]:
-    """Let a file import modules from its own folder; those of the same name from another folder are forgotten."""
+    """Let a file import modules from its own folder, in place of those of the same name from another folder."""
     for name, home in list(_neighbours.items()):
         if home != folder and ((folder / name).is_dir() or (folder / f"{name}.py").exists()):
             for module in [module for module in sys.modules if f"{module}.".startswith(f"{name}.")]:

@@ -1,4 +1,4 @@
-"""Undoes what an import or a call changes in the process, and catches what it prints."""
+"""Restores what an import or a call changes in the process, and captures what it prints."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO
 
 PRINTED_LIMIT = 10_000
-"""Characters that are kept of what an import prints, from its end, where messages about failures are."""
+"""Characters of an import's output that are stored, from its end, where messages about failures are."""
 
 
 @contextmanager
 def preserve_process_state(*, seeds: bool = True) -> Iterator[None]:
-    """Undo what the block changes in the process: folder, path, random states, torch's defaults and thread count."""
+    """Restore folder, path, streams, torch's defaults and thread count after the block; with `seeds` random states."""
     import numpy as np
     import torch
 
@@ -56,7 +56,7 @@ def _determinism() -> tuple[bool, bool]:
 
 def _folder() -> str | None:
     try:
-        return os.getcwd()  # noqa: PTH109  asked twice a question
+        return os.getcwd()  # noqa: PTH109  called twice for each test
     except OSError:  # it was deleted
         return None
 
@@ -77,7 +77,7 @@ def _set_streams(stdout: Any, stderr: Any) -> None:
 
 
 class _Stream:
-    """Replaces sys.stdout or sys.stderr for a while. Afterwards it passes on what a log handler still writes to it."""
+    """Replaces sys.stdout or sys.stderr. Afterwards it forwards what a log handler still writes to it."""
 
     def __init__(self, stream: Any, file: BinaryIO) -> None:
         self.stream = stream
@@ -103,14 +103,14 @@ class _Stream:
 
 @contextmanager
 def capture_output(divert: bool) -> Iterator[Callable[[], str]]:
-    """Catch what Python and C libraries print, and yield a function that returns it afterwards."""
+    """Capture what Python and C libraries print, and yield a function that returns it after the block."""
     if not divert:
         yield lambda: ""
         return
     text = ""
     with tempfile.TemporaryFile(buffering=0) as file, ExitStack() as undo:
         for descriptor in (1, 2):
-            with suppress(OSError):  # a daemon may have closed it
+            with suppress(OSError):  # a daemon may have closed the stream
                 saved = os.dup(descriptor)
                 undo.callback(os.close, saved)
                 undo.callback(os.dup2, saved, descriptor)
@@ -121,14 +121,14 @@ def capture_output(divert: bool) -> Iterator[Callable[[], str]]:
         for descriptor in (1, 2):
             with suppress(OSError):
                 os.dup2(file.fileno(), descriptor)
-        standing_in = [_Stream(stream, file) for stream in streams]
-        _set_streams(*standing_in)
+        replacements = [_Stream(stream, file) for stream in streams]
+        _set_streams(*replacements)
         try:
             yield lambda: text
         finally:
             ctypes.CDLL(None).fflush(None)  # what C has in its buffers
             _set_streams(*streams)
-            for stream in standing_in:
+            for stream in replacements:
                 stream.file = None
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - 4 * PRINTED_LIMIT))

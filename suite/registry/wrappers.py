@@ -1,4 +1,4 @@
-"""Python to paste: a function of a contract around one that no test can call, or around a module with weights."""
+"""Python for the user: a function of a contract around one that no test can call, or around a module with weights."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import SIGNATURES_OF
 
 FILL_IN = "...  # fill in"
-"""Stands for a value that only the author knows."""
+"""In place of a value that only the author knows."""
 WEIGHTED = "multi_head_attention"
-"""The contract whose calls give the weights of an attention."""
+"""The contract whose calls give the weights of a layer."""
 HEADS = re.compile(r"head(?!.*(dim|size|width))")
-"""How a constructor calls the number of heads."""
+"""Names of a constructor's argument for the number of heads."""
 WIDTH = re.compile(r"dim|width|embd|embed|model|hidden|features|size|channels")
-"""How a constructor calls the width of inputs and outputs."""
+"""Names of a constructor's argument for the width of inputs and outputs."""
 ROLES = {
     "w_query": re.compile(r"(?<![a-z])w?(to)?_?(q|query|queries)(?![a-z])"),
     "w_key": re.compile(r"(?<![a-z])w?(to)?_?(k|key|keys)(?![a-z])"),
     "w_value": re.compile(r"(?<![a-z])w?(to)?_?(v|value|values)(?![a-z])"),
 }
-"""How modules call the weights of a projection."""
+"""Names of the weights of projections in modules."""
 FUSED = "fused"
-"""The role of a matrix that maps to queries, keys and values side by side."""
+"""The role of a matrix that computes queries, keys and values at once."""
 TRANSPOSED = {role: f"{role}.T" for role in (*ROLES, "w_output")} | {FUSED: "torch.cat([w_query, w_key, w_value], 1).T"}
-"""What a weight of a module is set to: modules store the transpose of the contract's."""
+"""The value of a module's weight by its role: modules store the transpose of the contract's weight."""
 ARGUMENTS_OF_TORCH = {"embed_dim": "width", "num_heads": "num_heads", "batch_first": "True"}
-"""Of `torch.nn.MultiheadAttention`."""
+"""The constructor's arguments of `torch.nn.MultiheadAttention`."""
 
 
 def fill_in(names: Iterable[str]) -> list[str]:
@@ -42,10 +42,10 @@ def fill_in(names: Iterable[str]) -> list[str]:
 def around_function(
     declaration: Declaration, parameters: Sequence[inspect.Parameter], inputs: Sequence[str], misplaced: bool
 ) -> tuple[list[str], list[str]]:
-    """What a function is given, and a function of the contract around it.
+    """The arguments that a function gets, and the lines of a function of the contract around it.
 
-    `inputs` are the contract's. A parameter is an input by its name or its first letter, else by its place, unless
-    these are `misplaced`.
+    `inputs` are the contract's. A parameter corresponds to an input by its name or its first letter, else by its place,
+    unless places are `misplaced`.
     """
     letters = {name[0]: name for name in inputs} if declaration.contract == SIGNATURES_OF else {}
     roles = letters | {name: name for name in inputs}
@@ -78,8 +78,8 @@ def around_module(module: Any) -> list[str]:
     """
     from torch.nn import MultiheadAttention
 
-    made, is_torchs = type(module), isinstance(module, MultiheadAttention)
-    arguments = dict(ARGUMENTS_OF_TORCH) if is_torchs else _arguments(made)
+    made, is_multihead = type(module), isinstance(module, MultiheadAttention)
+    arguments = dict(ARGUMENTS_OF_TORCH) if is_multihead else _arguments(made)
     roles = _roles({name: weight for name, weight in module.named_parameters() if not name.endswith("bias")})
     has_output = "w_output" in roles.values()
     inputs = "query, key, value, w_query, w_key, w_value"
@@ -97,7 +97,7 @@ def around_module(module: Any) -> list[str]:
         "    biases = [name for name, _ in module.named_parameters() if name.endswith('bias')]",
         "    weights = {name: torch.zeros_like(module.get_parameter(name)) for name in biases}",
         *(f"    weights[{name!r}] = {TRANSPOSED.get(role, FILL_IN)}" for name, role in roles.items()),
-        *(_call_of_one(roles) if not is_torchs and _inputs(module) == 1 else _call_of_three(is_torchs)),
+        *(_call_of_one(roles) if not is_multihead and _inputs(module) == 1 else _call_of_three(is_multihead)),
     ]
 
 
@@ -110,22 +110,22 @@ def _home(made: type) -> str:
 
 
 def _roles(weights: Mapping[str, Any]) -> dict[str, str]:
-    """The weight of the contract that each matrix of a module is; empty where no name tells."""
+    """The role of each matrix of a module; empty where no name shows it."""
     from torch.nn.parameter import is_lazy
 
     shapes = {name: () if is_lazy(weight) else tuple(weight.shape) for name, weight in weights.items()}
     matrices = [name for name, shape in shapes.items() if len(shape) in (0, 2)]
     fused = [name for name in matrices if shapes[name] and shapes[name][0] == 3 * shapes[name][1]]
-    found = {_named(matrices, pattern): role for role, pattern in ROLES.items()}
-    found.pop("", None)
+    roles = {_named(matrices, pattern): role for role, pattern in ROLES.items()}
+    roles.pop("", None)
     if fused:
-        found = {fused[0]: FUSED}
-    elif not found and len(matrices) == len((*ROLES, "w_output")):
-        found = dict(zip(matrices, ROLES, strict=False))  # in the order of the contract
-    rest = [name for name in matrices if name not in found]
-    if len(rest) == 1 and len(found) in (1, len(ROLES)):
-        found[rest[0]] = "w_output"
-    return {name: found.get(name, "") for name in matrices}
+        roles = {fused[0]: FUSED}
+    elif not roles and len(matrices) == len((*ROLES, "w_output")):
+        roles = dict(zip(matrices, ROLES, strict=False))  # in the order of the contract
+    rest = [name for name in matrices if name not in roles]
+    if len(rest) == 1 and len(roles) in (1, len(ROLES)):
+        roles[rest[0]] = "w_output"
+    return {name: roles.get(name, "") for name in matrices}
 
 
 def _named(matrices: Sequence[str], pattern: re.Pattern[str]) -> str:
@@ -136,17 +136,17 @@ def _named(matrices: Sequence[str], pattern: re.Pattern[str]) -> str:
 
 def _arguments(made: type) -> dict[str, str]:
     """The arguments of a constructor, as expressions."""
-    found: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for name, parameter in inspect.signature(made).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if HEADS.search(name):
-            found[name] = "num_heads"
-        elif WIDTH.search(name) and "head" not in name and "width" not in found.values():
-            found[name] = "width"
+            arguments[name] = "num_heads"
+        elif WIDTH.search(name) and "head" not in name and "width" not in arguments.values():
+            arguments[name] = "width"
         elif parameter.default is parameter.empty:
-            found[name] = FILL_IN
-    return found
+            arguments[name] = FILL_IN
+    return arguments
 
 
 def _passed(arguments: Mapping[str, str]) -> str:
@@ -154,7 +154,7 @@ def _passed(arguments: Mapping[str, str]) -> str:
 
 
 def _inputs(module: Any) -> int:
-    """How many inputs a module needs."""
+    """The number of inputs that a module requires."""
     parameters = inspect.signature(module.forward).parameters.values()
     return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)
 
@@ -165,7 +165,7 @@ def _call_of_three(returns_weights: bool) -> list[str]:
 
 
 def _call_of_one(roles: Mapping[str, str]) -> list[str]:
-    """Calls of a module that takes one input: its projections are given keys and values."""
+    """Calls of a module with one input: hooks give keys and values to its projections."""
     places = {role: f"    module.{name.removesuffix('.weight')}" for name, role in roles.items() if role}
     hooks = [
         f"{place}.register_forward_pre_hook(lambda *_: {role.removeprefix('w_')})"

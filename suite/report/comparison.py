@@ -42,7 +42,7 @@ def _blocks(comparison: RunComparison) -> Iterator[Block]:
     yield note(f"old: {comparison.old}")
     yield note(f"new: {comparison.new}")
     yield from (note(f"note: {remark}") for remark in comparison.notes)
-    yield _changed("outcomes", comparison.asked, comparison.outcomes)
+    yield _changed("outcomes", comparison.tests, comparison.outcomes)
     if comparison.measurements:
         yield _changed("measured", len(comparison.times), comparison.measurements)
     yield _ratios(TIME, comparison.times)

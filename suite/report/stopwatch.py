@@ -90,7 +90,7 @@ def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
     rows: list[list[object]] = []
     for threads in audit.threads:
         for workload in [*audit.workloads, ""]:
-            trials = audit.of(0.0, threads, workload)
+            trials = audit.select(0.0, threads, workload)
             counts = [sum(trial.verdict == verdict for trial in trials) for verdict in VERDICTS]
             where = (timed.threads(threads, machine), _workload(workload))
             rows.append([*where, len(trials), *counts, _share(audit, 0.0, threads, workload)])
@@ -100,7 +100,7 @@ def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
 def _slowed(audit: StopwatchAudit, machine: Machine) -> Table:
     rows: list[list[object]] = []
     for threads, injected, workload in product(audit.threads, SLOWDOWNS, [*audit.workloads, ""]):
-        if trials := audit.of(injected, threads, workload):
+        if trials := audit.select(injected, threads, workload):
             detected = audit.claimed(injected, threads, workload)
             slower = median(trial.slowdown for trial in trials)
             where = (timed.threads(threads, machine), number(injected, percent(injected)), _workload(workload))

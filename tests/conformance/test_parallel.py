@@ -268,5 +268,5 @@ def test_by_default_there_is_a_process_per_core_and_one_for_few_tests(
 
 @pytest.mark.parametrize("jobs", [0, -1])
 def test_a_number_of_processes_is_1_or_more(jobs: int) -> None:
-    with pytest.raises(UsageError, match=f"--jobs is a number of processes, 1 or more, not {jobs}"):
+    with pytest.raises(UsageError, match=f"--jobs is {jobs}; expected 1 to 256"):
         session_of(CheckRequest(), 1, jobs)

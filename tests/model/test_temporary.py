@@ -43,7 +43,7 @@ def test_a_folder_goes_afterwards_whatever_is_in_it(place: Path) -> None:
         (folder / "locked").chmod(0)
         assert list(temporary.left_behind()) == []
     assert list(place.iterdir()) == []
-    assert folder not in temporary._held
+    assert folder not in temporary._locks
 
 
 def test_one_in_use_stays_and_one_of_a_killed_process_is_found(place: Path) -> None:
@@ -77,7 +77,7 @@ def test_another_user_s_folder_stays(place: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_folder_is_made_anew_where_it_was_taken_before_it_was_held(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, taken = temporary._hold, []
+    hold, taken = temporary._lock, []
 
     def late(folder: Path) -> int | None:
         """Somebody else removes the first, as if nobody held it."""
@@ -92,7 +92,7 @@ def test_a_folder_is_made_anew_where_it_was_taken_before_it_was_held(
             monkeypatch.undo()
         return hold(folder)
 
-    monkeypatch.setattr(temporary, "_hold", late)
+    monkeypatch.setattr(temporary, "_lock", late)
     made = temporary.make()
     assert made.is_dir()
     assert made != taken[0]
@@ -103,7 +103,7 @@ def test_where_nothing_can_be_held_folders_are_made_all_the_same(monkeypatch: py
     def nothing(folder: Path) -> int | None:
         raise OSError("no locks on this file system")
 
-    monkeypatch.setattr(temporary, "_hold", nothing)
+    monkeypatch.setattr(temporary, "_lock", nothing)
     with temporary.temporary() as folder:
         assert folder.is_dir()
         assert list(temporary.left_behind()) == []

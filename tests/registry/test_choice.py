@@ -71,7 +71,9 @@ TESTED = {
     "comprehension": "[attention := my_kernel.attention for _ in range(1)]",
 }
 """Ways to bind the contract's name."""
-SWALLOWED = "'attention' in kernel.py cannot be called: it is None, as where an import fails and the file catches that"
+SWALLOWED = (
+    "'attention' in kernel.py cannot be called: it is None; an import may have failed, and the file caught the error"
+)
 REFUSED = {
     "None": ("attention = None", f"{SWALLOWED}; "),
     "None by globals": ("globals()['attention'] = None", f"{SWALLOWED}; "),

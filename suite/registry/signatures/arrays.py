@@ -10,7 +10,7 @@ from typing import Any
 
 NO_BFLOAT16 = "numpy has no bfloat16"
 NO_GRADIENT = "numpy's arrays carry no gradient"
-NO_GRADIENT_OF_MLX = "gradients of MLX's arrays are not led back to PyTorch"
+NO_GRADIENT_OF_MLX = "gradients of MLX's arrays are not converted to PyTorch"
 
 
 def _unchanged(array: Any) -> Any:
@@ -19,9 +19,9 @@ def _unchanged(array: Any) -> Any:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A type of arrays: how a tensor becomes one and is made of one, and how both are written in Python.
+    """A type of arrays: conversion from tensors (`to`) and to tensors (`back`), and both as Python.
 
-    `back` returns what is no array of its kind as it is, for the judge to name. `with_gradient` calls a function of
+    `back` returns an object of another type unchanged, for the judge to report. `with_gradient` calls a function of
     arrays so that gradients flow.
     """
 
@@ -31,7 +31,7 @@ class Arrays:
     written_to: str = "{}"
     written_back: str = "{}"
     imports: str = ""
-    """The line that the written form needs."""
+    """The import that this Python needs."""
     library: str = ""
     """The library whose arrays they are; empty for those that are always installed."""
     with_gradient: Callable[..., Any] | None = None
@@ -111,7 +111,7 @@ def _from_jax(array: Any) -> Any:
     if not isinstance(array, jax.Array):
         return array
     tensor: Any = torch.utils.dlpack.from_dlpack(array.block_until_ready())
-    return tensor.clone()  # JAX may hand out memory that it keeps
+    return tensor.clone()  # JAX may still use this memory
 
 
 def _with_jax_gradient(function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
@@ -120,22 +120,22 @@ def _with_jax_gradient(function: Callable[..., Any], tensors: Sequence[Any]) -> 
     import torch
 
     wide = any(each.dtype == torch.float64 for each in tensors)
-    wanted = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    needs_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     with jax.enable_x64(wide):
-        if not wanted:
+        if not needs_gradient:
             return _from_jax(function(*map(_to_jax, tensors)))
-        return _gradient_of_jax().apply(function, wide, *tensors)
+        return _jax_function().apply(function, wide, *tensors)
 
 
 @cache
-def _gradient_of_jax() -> Any:
-    """The class that joins the two kinds of gradients, made once torch is imported."""
+def _jax_function() -> Any:
+    """An autograd function whose backward pass is `jax.vjp`'s; defined once torch is imported."""
     import jax
     import torch
     from torch.autograd.function import once_differentiable
 
-    class OfJax(torch.autograd.Function):
-        """The forward pass stores what `jax.vjp` returns, the backward pass calls it."""
+    class JaxFunction(torch.autograd.Function):
+        """The forward pass stores the function that `jax.vjp` returns; the backward pass calls it."""
 
         @staticmethod
         def forward(ctx: Any, function: Callable[..., Any], wide: bool, *tensors: Any) -> Any:
@@ -147,10 +147,10 @@ def _gradient_of_jax() -> Any:
         @once_differentiable
         def backward(ctx: Any, gradient: Any) -> Any:
             with jax.enable_x64(ctx.wide):
-                found = ctx.pull(_to_jax(gradient))  # of a boolean mask no array
-                return None, None, *(_from_jax(each) if isinstance(each, jax.Array) else None for each in found)
+                gradients = ctx.pull(_to_jax(gradient))  # that of a boolean mask is no array
+                return None, None, *(_from_jax(each) if isinstance(each, jax.Array) else None for each in gradients)
 
-    return OfJax
+    return JaxFunction
 
 
 JAX = Arrays(

@@ -110,7 +110,7 @@ def test_an_audit_within_all_limits_passes(found):
     ("found", "complaint"),
     [
         (audited(claims=3), "false claims: 3 of 100 on one thread, 2 % are allowed"),
-        (audited(found=8), "slowdowns of 5 % found: 8 of 10 on one thread, 90 % are due"),
+        (audited(found=8), "slowdowns of 5 % found: 8 of 10 on one thread, 90 % are required"),
         (audited(agreements=[agreed(1.031)]), "torch.utils.benchmark is 3.1 % from our times, 3 % are allowed"),
         (audited(agreements=[agreed(), agreed(0.9, "do_bench")]), "do_bench is 10.0 % from our times, 3 % are allowed"),
         (audited(agreements=[]), "no other stopwatch was compared with"),

@@ -3,7 +3,7 @@
     flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                     alibi_slopes=None, deterministic=False, return_attn_probs=False)
 
-Since 2.1 `causal` and `window_size` are aligned at the lower right, and a query that may attend to nothing answers
+Since 2.1 `causal` and `window_size` are aligned at the lower right, and a query that may attend to nothing gives
 zeros; −1 is a side of a window without a bound (its README and docstring).
 """
 
@@ -17,8 +17,8 @@ from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by FlashAttention's names; a side of a window that is unbounded is −1."""
-    found = call.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
-    return {**found, "window_size": call.window(-1)} if "window" in call.options else found
+    options = call.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
+    return {**options, "window_size": call.window(-1)} if "window" in call.options else options
 
 
 SIGNATURE = Signature(

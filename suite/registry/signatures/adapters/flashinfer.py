@@ -4,7 +4,7 @@
                                  window_left=-1, logits_soft_cap=None, …)
 
 It is called once for each item. `custom_mask` is boolean, (l, s), True where a query may attend, the same for all
-heads, and `causal` is not looked at beside it. Windows have a left side alone; a right side of 0 is `causal`.
+heads, and `causal` is then ignored. Windows have a left side alone; a right side of 0 is `causal`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ FLOAT_MASK = "custom_mask is boolean"
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by flashinfer's names, of one item."""
-    found = call.renamed(scale="sm_scale", is_causal="causal")
+    options = call.renamed(scale="sm_scale", is_causal="causal")
     left, right = call.window(-1)
     if "window" in call.options:
-        found["window_left"] = left
+        options["window_left"] = left
         if right == 0:
-            found["causal"] = True
+            options["causal"] = True
         elif right != -1 and not call.is_causal:
             raise NotImplementedError("flashinfer's windows have no right side but that of causal")
     if call.mask is not None:
-        found["custom_mask"] = _of_all_heads(call)
-        if found.get("causal") or found.get("window_left", -1) != -1:
-            raise NotImplementedError("beside custom_mask nothing else hides keys in flashinfer")
-    return found
+        options["custom_mask"] = _of_all_heads(call)
+        if options.get("causal") or options.get("window_left", -1) != -1:
+            raise NotImplementedError("with a custom_mask nothing else hides keys in flashinfer")
+    return options
 
 
 def _of_all_heads(call: SignatureCall) -> Any:

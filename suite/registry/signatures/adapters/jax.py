@@ -1,12 +1,12 @@
-"""JAX's `jax.nn.dot_product_attention`: heads inside, `bias` beside `mask`, arrays of JAX.
+"""JAX's `jax.nn.dot_product_attention`: heads inside, `bias` and `mask`, arrays of JAX.
 
     dot_product_attention(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False,
                           query_seq_lengths=None, key_value_seq_lengths=None, local_window_size=None, …)
 
 `mask` is True where a query may attend, `bias` is added; both broadcast to (b, h, l, s). Causal and windows are aligned
-at the first key, and no word stands for an unbounded side of a window, so that a width of all positions does. A query
-that may attend to nothing answers the mean of the values, and NaN where a bias of −inf leaves it nothing: that is what
-JAX does, and who does otherwise declares it (`empty_row`).
+at the first key. JAX has no value for an unbounded side of a window; the adapter gives a width of all positions. For a
+query that may attend to nothing JAX returns the mean of the values, and NaN where a bias of −inf hides all keys. A
+function that differs declares it (`empty_row`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by JAX's names; a mask is its `mask` where it is boolean, else its `bias`."""
-    found = call.renamed(scale="scale", is_causal="is_causal")
+    options = call.renamed(scale="scale", is_causal="is_causal")
     if call.mask is not None:
-        found["mask" if str(call.mask.dtype) == "torch.bool" else "bias"] = four_axes(call.mask)
+        options["mask" if str(call.mask.dtype) == "torch.bool" else "bias"] = four_axes(call.mask)
     if "window" in call.options:
         window = call.window(call.queries + call.keys)
-        found["local_window_size"] = window if call.options["window"] is not None else None
-    return found
+        options["local_window_size"] = window if call.options["window"] is not None else None
+    return options
 
 
 SIGNATURE = Signature(

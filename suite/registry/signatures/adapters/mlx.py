@@ -3,7 +3,7 @@
     scaled_dot_product_attention(q, k, v, *, scale, mask=None, sinks=None)
 
 `mask` is an array, boolean (True: may attend) or added, or the word "causal", which is aligned at the last key. A query
-that may attend to nothing answers the mean of the values, and NaN where a mask of −inf leaves it nothing.
+that may attend to nothing gives the mean of the values, and NaN where a mask of −inf leaves it nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
-    """The scale, and the one mask that there is room for."""
-    found: dict[str, Any] = {"scale": call.scale}
+    """The scale, and one mask: MLX takes no second one."""
+    options: dict[str, Any] = {"scale": call.scale}
     if call.mask is not None:
-        found["mask"] = call.mask
+        options["mask"] = call.mask
     elif call.is_causal:
-        found["mask"] = "causal"
-    return found
+        options["mask"] = "causal"
+    return options
 
 
 SIGNATURE = Signature(

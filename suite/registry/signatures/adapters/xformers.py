@@ -21,22 +21,22 @@ from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
-    """Options by xformers' names; all that hides keys is one bias."""
-    found = call.renamed(dropout_p="p", scale="scale")
+    """Options by xformers' names; everything that hides keys is one bias."""
+    options = call.renamed(dropout_p="p", scale="scale")
     if call.is_causal and not {"attn_mask", "window"} & set(call.options) and (own := _lower_triangle()):
-        return {**found, "attn_bias": own}
+        return {**options, "attn_bias": own}
     bias = _bias(call)
-    return found if bias is None else {**found, "attn_bias": bias}
+    return options if bias is None else {**options, "attn_bias": bias}
 
 
 def _lower_triangle() -> Any:
-    """xformers' own object, where somebody has imported xformers; else None."""
+    """xformers' own object, where xformers has been imported; else None."""
     mask = getattr(sys.modules.get("xformers.ops"), "LowerTriangularMask", None)
     return mask() if mask is not None else None
 
 
 def _bias(call: SignatureCall) -> Any:
-    """All that hides keys or is added to scores, (b, h, l, s); None where nothing is."""
+    """Everything that hides keys or is added to scores, (b, h, l, s); None without any."""
     left, right = call.window(None)
     right = 0 if call.is_causal else right
     mask = call.mask
@@ -58,7 +58,7 @@ def _bool() -> Any:
 
 
 def _expanded(mask: Any, call: SignatureCall) -> Any:
-    """A mask as a bias with all its axes. A mask that does not fit is nothing that this signature can say."""
+    """A mask as a bias with all its axes. NotImplementedError for a mask that does not broadcast."""
     query = four_axes(call.query)
     if mask is None:
         mask = query.new_zeros((1, 1, 1, 1))
