@@ -28,7 +28,7 @@ EVERY_CASE = "*"
 
 
 class UsageError(Exception):
-    """A request that cannot be carried out. Its message is one line: what was given, what is expected. Exit status 2."""
+    """A request that cannot be carried out. Its message is one line: what was given, what is expected."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(escaped(message))
