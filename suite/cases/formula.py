@@ -48,19 +48,23 @@ class Formula:
     """The unusual arguments of both."""
     always: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, unless a case has others."""
+    dtypes: tuple[str, ...] = DTYPES
+    """The dtypes of a case that names no others."""
     conventions: tuple[str, ...] = ()
     """The conventions that the oracle takes as keyword arguments."""
     values: str = ""
     """The input, … s v, whose weighted mean is the output, … l v; these weights may be returned as well."""
 
-    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
+    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = (), **unusual: Any) -> FormulaCase:
         options = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
         drawn = {size: value for size, value in unusual.items() if size not in self.options}
-        return FormulaCase(name, why, self, partial(self.draw, **drawn), {**self.always, **options}, dtypes)
+        return FormulaCase(
+            name, why, self, partial(self.draw, **drawn), {**self.always, **options}, dtypes or self.dtypes
+        )
 
     def with_inputs(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
         """A case with these inputs."""
-        return FormulaCase(name, why, self, lambda random: inputs, {**self.always, **options})
+        return FormulaCase(name, why, self, lambda random: inputs, {**self.always, **options}, self.dtypes)
 
     def bad_input(self, *rows: Row) -> Iterator[BadInputCase]:
         """Cases of the family `bad_input`, with what is unusual in each row."""

@@ -82,9 +82,10 @@ def as_tensors(arrays: Inputs, dtype: str) -> dict[str, Tensor]:
 
 
 def dtype_of(call: Call) -> str:
-    """The dtype of a call: that of its numbers, or of the model's weights."""
+    """The dtype of a call: that of its numbers, or of the model's weights; float32 where all are integers."""
     tensors = (*call.tensors.values(), *call.weights.values())
-    return next(str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.dtype.is_floating_point)
+    floating = (tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point)
+    return str(next(floating, torch.float32)).removeprefix("torch.")
 
 
 def numbers(values: Any) -> Array:

@@ -95,7 +95,6 @@ FIRST = "of the backend:"
         ("multi_head_attention", "ignores_the_plug", "plug/called", f"{CALLED} not called, expected 1"),
         ("multi_head_attention", "plug_without_dropout", "dropout/plugged", "dropout_p is not given, expected 0.4"),
         ("multi_head_attention", "plug_without_causal", "causal/plugged", "hide what comes after a query, as is_c"),
-        ("multi_head_attention", "plug_given_heads_as_items", "plug/called", f"call 1 of 1 {FIRST} query is 4 × 1 × 5"),
         ("multi_head_attention", "plug_scaled_twice", "plug/called", 'equals "plug_scaled_twice": queries are divided'),
         ("transformer", "plug_without_padding", "plug/called", f"call 1 of 6 {FIRST} nothing is hidden from it"),
         ("transformer", "plugged_into_self_attention_alone", "cached/plugged", f"{CALLED} called 4 times, expected 6"),

@@ -21,7 +21,7 @@ from attnsuite.model import Example, Figures, Status
 
 SEEDS = (0, 1, 2, 3)
 """The seeds of most cases."""
-APART = 2.0
+DISTINCT = 2.0
 """Two possible results this many bounds apart, measured both ways, are distinguishable."""
 
 
@@ -64,10 +64,10 @@ class Randomised(CaseWrapper):
         assert isinstance(keep, float)
         results: list[Possible] = []
         for probability, factors in outcomes(length, keep):
-            due = self.base.formula.expected_output(calls[0], conventions, factors=factors)
-            same = (known.number for known in results if not _distinguishable(due, known.expected))
+            result = self.base.formula.expected_output(calls[0], conventions, factors=factors)
+            same = (known.number for known in results if not _distinguishable(result, known.expected))
             number = next(same, len({known.number for known in results}))
-            results.append(Possible(probability, due, number, sum(factor > 0 for factor in factors)))
+            results.append(Possible(probability, result, number, sum(factor > 0 for factor in factors)))
         return results
 
     def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Possible]) -> Verdict:
@@ -79,7 +79,7 @@ class Randomised(CaseWrapper):
             if off := compare.difference(
                 _numbers(reply), possible.expected.output.value, possible.expected.output.bound
             ):
-                says = f"result {number} is none of the {len(expected)} possible ones; compared with the nearest, {off}"
+                says = f"result {number} equals none of the {len(expected)} possible ones; the nearest: {off}"
                 return Verdict(Status.FAILED, says, largest, output_wrong=True)
         if odd := shares.complaint(self.counted([possible.number for _, possible in nearest], expected)):
             return Verdict(Status.FAILED, odd, output_wrong=True)
@@ -118,8 +118,8 @@ class DocumentedMean(Randomised):
 
     def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Possible]) -> Verdict:
         mean = self.mean(expected)
-        given = np.full(mean.shape, self.figures.values)
-        if complaint := compare.difference(mean, given, np.array(DERIVED), name="the mean"):
+        printed = np.full(mean.shape, self.figures.values)
+        if complaint := compare.difference(mean, printed, np.array(DERIVED), name="the mean"):
             return Verdict(Status.FAILED, f"the document has another number: {complaint}")
         return super().verdict(calls, replies, expected)
 
@@ -128,9 +128,9 @@ class DocumentedMean(Randomised):
         return np.array(sum(possible.probability * possible.expected.numbers for possible in expected))
 
     def example(self) -> Example:
-        given = first_numbers(numbers([self.figures.values]), 6)
+        printed = first_numbers(numbers([self.figures.values]), 6)
         mean = first_numbers(self.mean(self.expected(self.calls("float64"), {})), 6)
-        return example(self.name, self.figures.source, "", mean, f"not printed; derived from the definition: {given}")
+        return example(self.name, self.figures.source, "", mean, f"not printed; derived from the definition: {printed}")
 
 
 def _each(draws: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
@@ -167,7 +167,7 @@ def _nearest(reply: Reply, expected: Sequence[Possible]) -> tuple[float, Possibl
 
 def _distinguishable(one: WithinBounds, other: WithinBounds) -> bool:
     """Whether nothing within the bounds of one is within those of the other."""
-    return min(_ratio(one.output.value, other), _ratio(other.output.value, one)) > APART
+    return min(_ratio(one.output.value, other), _ratio(other.output.value, one)) > DISTINCT
 
 
 def _distinct(replies: Sequence[Reply]) -> list[Reply]:
@@ -180,5 +180,5 @@ def _numbers(reply: Reply) -> Array:
     return compare.numbers(reply.output)
 
 
-def _ratio(values: Array, due: WithinBounds) -> float:
-    return compare.error_ratio(values, due.output.value, due.output.bound)
+def _ratio(values: Array, expected: WithinBounds) -> float:
+    return compare.error_ratio(values, expected.output.value, expected.output.bound)

@@ -122,7 +122,7 @@ def draw(
     return inputs if mask is None else inputs | {"attn_mask": mask(random)}
 
 
-def of(*shape: int) -> Mask:
+def random_mask(*shape: int) -> Mask:
     """A mask of this shape, by which a query may attend to most keys."""
     return lambda random: random.random(shape) < 0.6
 
@@ -134,7 +134,7 @@ def with_empty_rows(random: Generator) -> Array:
     return mask
 
 
-def of_lengths(lengths: list[int], keys: int) -> Mask:
+def length_mask(lengths: list[int], keys: int) -> Mask:
     """The mask of these valid lengths."""
     return lambda _: valid(lengths, keys)
 
@@ -148,9 +148,9 @@ BAD_INPUT: list[Row] = [
     ("lengths", "7 keys with 8 values", {"value": (2, 8, 3)}),
     ("batches", "2 items of queries and 3 of keys", {"key": (3, 7, 4), "value": (3, 7, 3)}),
     ("one_item", "keys of 1 item for 2 items of queries", {"key": (1, 7, 4), "value": (1, 7, 3)}),
-    ("mask_keys", "a mask for 6 of 7 keys", {"mask": of(2, 5, 6)}),
-    ("mask_queries", "a mask for 4 of 5 queries", {"mask": of(2, 4, 7)}),
-    ("mask_items", "a mask for 3 items where there is 1", {"batch": 1, "mask": of(3, 5, 7)}),
+    ("mask_keys", "a mask for 6 of 7 keys", {"mask": random_mask(2, 5, 6)}),
+    ("mask_queries", "a mask for 4 of 5 queries", {"mask": random_mask(2, 4, 7)}),
+    ("mask_items", "a mask for 3 items where there is 1", {"batch": 1, "mask": random_mask(3, 5, 7)}),
     ("float_mask", "a mask of floating-point numbers", {"attn_mask": (2, 5, 7)}),
 ]
 
@@ -161,7 +161,7 @@ def cases() -> list[Case]:
     """All cases, the plainest first."""
     sizes = ("batch", "queries", "keys", "query_width", "key_width", "value_width", "features")
     four: dict[str, Any] = dict.fromkeys(sizes, 4)
-    short = of_lengths([1, 2], 7)
+    short = length_mask([1, 2], 7)
     return [
         case("plain/usual", "queries, keys, values and features of different widths"),
         case("plain/square", "all sizes equal: axes that were swapped still fit", **four),
@@ -170,16 +170,16 @@ def cases() -> list[Case]:
         case("plain/no_keys", "nothing to attend to gives zeros", keys=0),
         case("plain/no_queries", "no queries", queries=0),
         *documented(),
-        case("mask/whole", "each query of each item has keys of its own", mask=of(2, 5, 7)),
-        case("mask/by_query", "the same for all items", mask=of(5, 7)),
-        case("mask/as_many_items", "a mask of queries and keys, with as many items", queries=2, mask=of(2, 7)),
-        case("mask/no_keys", "a mask for no keys", keys=0, mask=of(2, 5, 0)),
-        case("mask/square", "a mask whose queries and keys could be swapped", queries=7, mask=of(2, 7, 7)),
+        case("mask/whole", "each query of each item has keys of its own", mask=random_mask(2, 5, 7)),
+        case("mask/by_query", "the same for all items", mask=random_mask(5, 7)),
+        case("mask/as_many_items", "a mask of queries and keys, with as many items", queries=2, mask=random_mask(2, 7)),
+        case("mask/no_keys", "a mask for no keys", keys=0, mask=random_mask(2, 5, 0)),
+        case("mask/square", "a mask whose queries and keys could be swapped", queries=7, mask=random_mask(2, 7, 7)),
         case("mask/empty_rows", "queries that may attend to nothing give zeros", mask=with_empty_rows),
         case("numerics/low_scores", "visible scores below a masked score of −10⁴", PRECISE, peak=1e5, mask=short),
         case("numerics/very_low_scores", "visible scores below one of −10⁹", PRECISE, peak=1e11, mask=short),
-        case("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0),
-        *case.layouts(("masked", "a mask that lies so too", {"mask": of(2, 5, 7)})),
+        case("numerics/large_scores", "scores whose naive exponential overflows", PRECISE, peak=400.0),
+        *case.layouts(("masked", "a mask that lies so too", {"mask": random_mask(2, 5, 7)})),
         *case.repeated(),
         *case.bad_input(*BAD_INPUT),
     ]
@@ -192,7 +192,7 @@ def documented() -> Iterator[Case]:
         _, queries, query_width = example.inputs["query_shape"]
         sizes = {"batch": batch, "queries": queries, "keys": keys, "query_width": query_width, "key_width": key_width}
         sizes |= {"value_width": example.inputs["value_shape"][2], "features": example.parameters["num_hiddens"]}
-        shaped = case(*example.named(), **sizes, mask=of_lengths(example.inputs["valid_lens"], keys))
+        shaped = case(*example.named(), **sizes, mask=length_mask(example.inputs["valid_lens"], keys))
         yield DocumentedShape(shaped, example.at(), example.output_shape)
     for example in documents.examples_of("additive_attention", kind="values"):
         theirs = (*POSITIONAL[:-1], "w_v")
@@ -275,11 +275,10 @@ MUTANTS += mutants(
             ),
         ),
         "broadcasts_item": Mutation(
-            "one item of keys is broadcast", with_arguments(key=for_all_items, value=for_all_items)
+            "keys of one item are broadcast", with_arguments(key=for_all_items, value=for_all_items)
         ),
         "swapped_items_and_queries": Mutation(
-            "items and queries are swapped where there are as many",
-            with_arguments(query=swapped_where_equal(rank=3)),
+            "items and queries are swapped where equal", with_arguments(query=swapped_where_equal(rank=3))
         ),
         "keys_for_values": Mutation(
             "keys are taken for values where they have one shape",
@@ -321,7 +320,7 @@ MUTANTS += mutants(
         "fills_with_minus_million": low_fill(-1e6),
         "finite_fill": Mutation("masked scores are −10⁶: empty rows get the mean", fill(-1e6), "documents, E21"),
         "mask_of_first_item": Mutation(
-            "all items get the mask of the first", with_arguments(allowed=first_for_all(from_rank=3))
+            "the first item's mask serves all", with_arguments(allowed=first_for_all(from_rank=3))
         ),
         "mask_of_2_axes_for_items": Mutation(
             "a mask of two axes is read as items and keys where there are as many items as queries",

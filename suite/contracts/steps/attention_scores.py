@@ -63,7 +63,7 @@ from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.softmax import fill, masked
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
-from attnsuite.contracts.steps.additive_attention import Mask, of
+from attnsuite.contracts.steps.additive_attention import Mask, random_mask
 from attnsuite.contracts.steps.additive_attention import scores as additive
 from attnsuite.judging.rounded import Rounded, whichever
 
@@ -153,8 +153,8 @@ def draw(
     key_width = width if key_width is None else key_width
     usual = {"query": (*lead, queries, width), "key": (*lead, keys, key_width), "w": (width, key_width)}
     usual |= {"w_query": (width, features), "w_key": (key_width, features), "w_score": (features,)}
-    wanted = (*POSITIONAL, *(SCORES.get(score, ()) if weights is None else weights), *shapes)
-    inputs = {name: size * random.normal(size=(usual | shapes)[name]) for name in dict.fromkeys(wanted)}
+    names = (*POSITIONAL, *(SCORES.get(score, ()) if weights is None else weights), *shapes)
+    inputs = {name: size * random.normal(size=(usual | shapes)[name]) for name in dict.fromkeys(names)}
     hidden = {} if mask is None else {"attn_mask": mask(random)}
     return inputs | {name: inputs[name] + shift for name in POSITIONAL} | hidden
 
@@ -177,8 +177,8 @@ BAD_INPUT: list[Row] = [
     ("additive_without_weights", "additive scores without their network", {"score": "additive", "weights": ()}),
     ("additive_features", "8 features of a query and 7 of a key", {"score": "additive", "w_key": (6, 7)}),
     ("additive_score", "weights for 9 features where there are 8", {"score": "additive", "w_score": (9,)}),
-    ("mask_keys", "a mask for 6 of 7 keys", {"mask": of(5, 6)}),
-    ("mask_rank", "a mask of a higher rank than the scores", {"mask": of(2, 5, 7)}),
+    ("mask_keys", "a mask for 6 of 7 keys", {"mask": random_mask(5, 6)}),
+    ("mask_rank", "a mask of a higher rank than the scores", {"mask": random_mask(2, 5, 7)}),
     ("float_mask", "a mask of floating-point numbers", {"mask": lambda random: random.normal(size=(5, 7))}),
     ("weight_of_another", "a matrix with dot products, which take none", {"score": "dot", "weights": ("w",)}),
 ]
@@ -206,11 +206,11 @@ def cases() -> list[Case]:
             for score in SCORES
             for name, lead in (("items", (3,)), ("square_heads", (3, 3)))
         ),
-        case("mask/square", "a mask whose queries and keys could be swapped", **six, mask=of(6, 6)),
-        case("mask/by_key", "the same for all queries", mask=of(7)),
+        case("mask/square", "a mask whose queries and keys could be swapped", **six, mask=random_mask(6, 6)),
+        case("mask/by_key", "the same for all queries", mask=random_mask(7)),
         case("mask/empty_row", "a query that may attend to nothing: −∞ alone", mask=with_an_empty_row),
         *(
-            case(f"mask/{score}", "a mask of each item", PRECISE, score=score, lead=(2,), mask=of(2, 5, 7))
+            case(f"mask/{score}", "a mask of each item", PRECISE, score=score, lead=(2,), mask=random_mask(2, 5, 7))
             for score in SCORES
         ),
         case("size/keys", "129 keys, one more than a tile of 128", keys=129),
@@ -355,7 +355,7 @@ MUTANTS += mutants(
             with_arguments(weights=lambda weights, score: {name: weights[name] for name in SCORES[score]}),
         ),
         "keys_of_first_item": Mutation(
-            "all items get the keys of the first", with_arguments(key=first_for_all(from_rank=3))
+            "the first item's keys serve all", with_arguments(key=first_for_all(from_rank=3))
         ),
         "swapped_items_and_heads": Mutation(
             "items and heads of the keys are swapped where there are as many",

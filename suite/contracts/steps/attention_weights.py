@@ -65,7 +65,7 @@ from attnsuite.contracts.attention.features.causal import visible
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
-from attnsuite.contracts.steps.additive_attention import Mask, of
+from attnsuite.contracts.steps.additive_attention import Mask, random_mask
 from attnsuite.contracts.steps.attention_scores import with_an_empty_row
 from attnsuite.judging import compare
 from attnsuite.judging.rounded import Rounded
@@ -180,9 +180,9 @@ def draw(
 
 BAD_INPUT: list[Row] = [
     ("normaliser", "a normaliser that does not exist", {"normaliser": "sparsemax"}),
-    ("mask_keys", "a mask for 6 of 7 keys", {"mask": of(5, 6)}),
-    ("mask_queries", "a mask for 4 of 5 queries", {"mask": of(4, 7)}),
-    ("mask_rank", "a mask of a higher rank than the scores", {"mask": of(2, 5, 7)}),
+    ("mask_keys", "a mask for 6 of 7 keys", {"mask": random_mask(5, 6)}),
+    ("mask_queries", "a mask for 4 of 5 queries", {"mask": random_mask(4, 7)}),
+    ("mask_rank", "a mask of a higher rank than the scores", {"mask": random_mask(2, 5, 7)}),
     ("float_mask", "a mask of floating-point numbers", {"mask": lambda random: random.normal(size=(5, 7))}),
     ("rank_2", "lengths with scores of rank 2, which have no items", {"lengths": [7, 3, 1, 2, 5]}),
     ("rank_4", "lengths with scores of rank 4", {"shape": (2, 3, 5, 7), "lengths": [3, 7]}),
@@ -203,51 +203,58 @@ def cases() -> list[Case]:
         case("plain/minus_infinity", "scores of −∞, whose weight is zero", minus_infinity=np.s_[..., 1]),
         *documented(),
         *restricted(),
-        case("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=of(2, 1, 5, 7)),
-        case("rank/4_by_head_square", "a mask by head, as many items", shape=(3, 3, 5, 7), mask=of(3, 5, 7)),
-        case("rank/4_whole", "a mask by item and head, as many of both", shape=(3, 3, 5, 7), mask=of(3, 3, 5, 7)),
-        case("rank/4_square", "all equal", PRECISE, shape=(3, 3, 3, 3), mask=of(3, 1, 3, 3), is_causal=True),
+        case("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=random_mask(2, 1, 5, 7)),
+        case("rank/4_by_head_square", "a mask by head, as many items", shape=(3, 3, 5, 7), mask=random_mask(3, 5, 7)),
+        case(
+            "rank/4_whole", "a mask by item and head, as many of both", shape=(3, 3, 5, 7), mask=random_mask(3, 3, 5, 7)
+        ),
+        case("rank/4_square", "all equal", PRECISE, shape=(3, 3, 3, 3), mask=random_mask(3, 1, 3, 3), is_causal=True),
         case("size/keys", "1,025 keys, one more than a tile of 1,024", shape=(3, 1025), size=0.5),
         case("size/masked_keys", "a mask and lengths of many keys", PRECISE, **MANY_KEYS),
         case("size/masked_queries", "a mask and lengths for many queries", PRECISE, **MANY_QUERIES),
         case("size/queries", "129 queries, one more than a tile of 128", shape=(129, 3)),
         case("size/no_keys", "nothing to attend to", shape=(5, 0)),
         case("size/no_queries", "no queries", shape=(0, 7)),
-        case("numerics/large", "scores of which a naive exponential overflows", PRECISE, shift=800.0),
+        case("numerics/large", "scores whose naive exponential overflows", PRECISE, shift=800.0),
         case("numerics/very_negative", "every naive exponential is zero", PRECISE, shift=-800.0),
         case("numerics/below_half_fill", "visible scores below −10,000, a float16 number", **BELOW_HALF_FILL),
         case("numerics/below_fill", "visible scores below usual fills: −10⁴, −10⁶, −10⁹", PRECISE, **BELOW_FILL),
         case("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2]),
-        *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": of(2, 5, 7)})),
+        *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": random_mask(2, 5, 7)})),
         *case.repeated(),
         *case.bad_input(*BAD_INPUT),
     ]
 
 
-MANY_KEYS: dict[str, Any] = {"shape": (2, 3, 1025), "size": 0.5, "mask": of(2, 3, 1025), "lengths": [700, 1024]}
-MANY_QUERIES: dict[str, Any] = {"shape": (2, 129, 5), "mask": of(2, 129, 5), "lengths": [3, 4]}
+MANY_KEYS: dict[str, Any] = {
+    "shape": (2, 3, 1025),
+    "size": 0.5,
+    "mask": random_mask(2, 3, 1025),
+    "lengths": [700, 1024],
+}
+MANY_QUERIES: dict[str, Any] = {"shape": (2, 129, 5), "mask": random_mask(2, 129, 5), "lengths": [3, 4]}
 BELOW_HALF_FILL: dict[str, Any] = {
     "size": 64.0,
     "shift": np.array([[0.0], [-5e3], [-3e4], [-3e4], [-3e4]]),
-    "mask": of(5, 7),
+    "mask": random_mask(5, 7),
 }
 BELOW_FILL: dict[str, Any] = {
     "size": np.array([[2.0], [2.0], [2.0], [64.0], [1e4]]),
     "shift": np.array([[0.0], [-5e3], [-3e5], [-3e8], [-3e10]]),
-    "mask": of(5, 7),
+    "mask": random_mask(5, 7),
 }
-ALL_RULES: dict[str, Any] = {"shape": (2, 7, 7), "mask": of(2, 7, 7), "is_causal": True}
+ALL_RULES: dict[str, Any] = {"shape": (2, 7, 7), "mask": random_mask(2, 7, 7), "is_causal": True}
 
 
 def restricted() -> list[Case]:
     """Masks, lengths, the causal rule, and division by the sum under each of them."""
     by_query = [[1, 2, 3, 4], [7, 6, 5, 4]]
     return [
-        case("mask/whole", "each query has keys of its own", mask=of(5, 7)),
-        case("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=of(6, 6)),
+        case("mask/whole", "each query has keys of its own", mask=random_mask(5, 7)),
+        case("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=random_mask(6, 6)),
         case("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row),
-        case("mask/as_many_items", "queries and keys, with as many items", shape=(5, 5, 7), mask=of(5, 7)),
-        case("mask/one_query", "one query", PRECISE, shape=(3, 1, 7), mask=of(3, 1, 7), lengths=[3, 7, 5]),
+        case("mask/as_many_items", "queries and keys, with as many items", shape=(5, 5, 7), mask=random_mask(5, 7)),
+        case("mask/one_query", "one query", PRECISE, shape=(3, 1, 7), mask=random_mask(3, 1, 7), lengths=[3, 7, 5]),
         case(
             "mask/with_minus_infinity",
             "a mask, lengths and the causal rule, with scores of −∞",
@@ -276,14 +283,14 @@ def restricted() -> list[Case]:
             PRECISE,
             normaliser="sum",
             shape=(3, 3, 5, 5),
-            mask=of(3, 5, 5),
+            mask=random_mask(3, 5, 5),
             is_causal=True,
         ),
         case("sum/lengths", "of one item no key is valid", normaliser="sum", shape=(2, 5, 7), lengths=[0, 4]),
     ]
 
 
-DECIDED = "where the document's own code gives {}, zeros are due unless the convention empty_row is declared"
+DECIDED = "where the document's own code gives {}, zeros are expected unless the convention empty_row is declared"
 """What the table says of the rows that a document leaves empty."""
 AFTER = ("masked_weights", "row_sums")
 """Quantities of weights that are masked after the softmax, and not yet divided by the rest."""
@@ -293,17 +300,10 @@ def documented() -> Iterator[Case]:
     """The documents' weights from scores."""
     for example, quantity, inputs, options, select in _examples():
         values = numbers(example.expected[quantity])
-        numeric, figures = (
-            case.with_inputs(*example.named(quantity), inputs, **options),
-            example.gives(quantity, values),
-        )
+        numeric = case.with_inputs(*example.named(quantity), inputs, **options)
         decided = DECIDED.format("NaN" if np.isnan(values).any() else "the mean")
-        after = quantity in AFTER
-        yield (
-            MaskedAfter(numeric, figures, select)
-            if after
-            else DocumentedNumbers(numeric, figures, select, where_decided=decided)
-        )
+        kind = MaskedAfter if quantity in AFTER else DocumentedNumbers
+        yield kind(numeric, example.gives(quantity, values), select, where_decided=decided)
     for example in documents.examples_of("masked_softmax", kind="shape"):
         shape = tuple(example.inputs["scores_shape"])
         shaped = case(*example.named(), shape=shape, lengths=example.inputs["valid_lens"])
@@ -311,11 +311,11 @@ def documented() -> Iterator[Case]:
 
 
 Select = Callable[[Array], Array]
-Given = tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]
+DocumentedWeights = tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]
 """An example, the quantity that it gives, scores with lengths or a mask, options, and what makes it of weights."""
 
 
-def _examples() -> Iterator[Given]:
+def _examples() -> Iterator[DocumentedWeights]:
     for example in documents.examples_of("masked_softmax", kind="values"):
         if "scores" in example.inputs:
             yield example, "weights", _scores(example), {}, np.asarray
@@ -332,8 +332,8 @@ def _examples() -> Iterator[Given]:
     for example in documents.examples_of("attention"):
         inputs = example.inputs
         if example.parameters.get("normaliser") == "divide by the sum":
-            given = inputs.get("unnormalised")
-            terms = numbers(inputs["query"]) @ numbers(inputs["key"]).T if given is None else numbers(given)
+            terms = inputs.get("unnormalised")
+            terms = numbers(inputs["query"]) @ numbers(inputs["key"]).T if terms is None else numbers(terms)
             yield example, "weights", {"scores": terms}, {"normaliser": "sum"}, np.asarray
         elif "scores" in inputs and "weights" in example.expected:
             yield example, "weights", {"scores": numbers(inputs["scores"])}, {}, np.asarray
@@ -433,12 +433,12 @@ def by_query(lengths: Tensor, scores: Tensor) -> Tensor:
     return lengths.expand(len(scores), -1) if as_many else lengths
 
 
-def of_items(mask: Tensor, scores: Tensor) -> Tensor:
+def mask_by_item(mask: Tensor, scores: Tensor) -> Tensor:
     """A mask of 3 axes becomes one of items, queries and keys with scores of 4."""
     return mask[:, None] if mask.dim() == 3 and scores.dim() == 4 and len(mask) in (1, len(scores)) else mask
 
 
-def of_rows(mask: Tensor, scores: Tensor) -> Tensor:
+def mask_by_row(mask: Tensor, scores: Tensor) -> Tensor:
     """A mask of 2 axes becomes one of items and keys where there are as many items."""
     return mask[:, None] if mask.dim() == 2 and scores.dim() == 3 and len(mask) == len(scores) else mask
 
@@ -471,7 +471,7 @@ IGNORED = {
     f"ignores_{rule}_{name}": Mutation(f"{what} is ignored {says}", with_arguments(**{rule: ignored_in(place, idle)}))
     for rule, (what, idle) in RULES.items()
     for name, (says, place) in PLACES.items()
-    if (rule, name) != ("lengths", "in_rank_4")  # there are none
+    if (rule, name) != ("lengths", "in_rank_4")  # lengths have rank 3 alone
 }
 CONTROLS = {"correct": Weights()}
 MUTANTS = usual_mutants(Weights)
@@ -561,10 +561,10 @@ MUTANTS += mutants(
             "documents, 3.5.1",
         ),
         "drops_key_beyond_1024": Mutation(
-            "keys beyond 1,024 are dropped", with_arguments(allowed=filled_beyond(1024, False))
+            "keys beyond 1,024 drop out", with_arguments(allowed=filled_beyond(1024, False))
         ),
         "repeats_query_beyond_128": Mutation(
-            "queries beyond the 128th repeat it", with_result(repeated_beyond(128, -2))
+            "queries after the 128th repeat it", with_result(repeated_beyond(128, -2))
         ),
         "weights_of_first_item": Mutation("all items get those of the first", with_result(first_for_all(from_rank=3))),
         "sparse_weights": Mutation("weights below 1/1000 are zero", with_result(lambda x: shares(x * (x > 1e-3)))),
@@ -582,14 +582,14 @@ MUTANTS += mutants(
         "transposed_mask": Mutation("queries and keys are swapped in the mask where it is square", with_result(turned)),
         "mask_of_heads_for_items": Mutation(
             "a mask of 3 axes is read as items, queries and keys of scores of 4, where there are as many items",
-            with_arguments(mask=of_items),
+            with_arguments(mask=mask_by_item),
             "documents, E7",
         ),
         "mask_of_2_axes_for_items": Mutation(
             "a mask of 2 axes is read as items and keys where there are as many items as queries",
-            with_arguments(mask=of_rows),
+            with_arguments(mask=mask_by_row),
         ),
-        "mask_of_items_for_heads": Mutation(
+        "mask_mask_by_item_for_heads": Mutation(
             "items and heads are swapped in a mask of 4 axes where there are as many",
             with_result(swapped_where_equal(rank=4)),
         ),
@@ -619,15 +619,11 @@ MUTANTS += mutants(
     },
     past={
         "strictly_past": Mutation("the own position is hidden too", with_result(lambda x: x.tril(-1)), "documents, E9"),
-        "sees_one_ahead": Mutation(
-            "one key ahead is seen", lambda x: torch.ones(x.shape[-2:], dtype=torch.bool).tril(1)
-        ),
+        "sees_one_ahead": Mutation("one key ahead is seen", lambda x: x.new_ones(x.shape[-2:]).tril(1) > 0),
         "lower_right": Mutation(
-            "the causal rule is aligned at the lower right", lambda x: past(x, torch.arange, "lower_right")
+            "the rule is aligned at the lower right", lambda x: past(x, torch.arange, "lower_right")
         ),
-        "future": Mutation(
-            "the past is hidden, not the future", lambda x: torch.ones(x.shape[-2:], dtype=torch.bool).triu()
-        ),
+        "future": Mutation("the past is hidden, not the future", lambda x: x.new_ones(x.shape[-2:]).triu() > 0),
     },
 )
 

@@ -33,7 +33,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import add, mul
 from typing import Any
@@ -42,11 +41,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import COMMON, Call, Case, Conventions, Variant, declare
+from attnsuite.cases import COMMON, Case, Variant, declare
 from attnsuite.cases.bad_input import Row
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
 from attnsuite.cases.documented import CasePair, DocumentedNumbers
-from attnsuite.cases.expected import Form, WithinBounds
 from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.mutants import (
     Mutation,
@@ -107,21 +105,6 @@ REFERENCE = (41, 42, 43, 44, 45, 46, 47, 48, 49)
 """Nine different tokens."""
 
 
-class ScoreFormula(Formula):
-    """A formula of tokens, with one dtype, and a result in float32."""
-
-    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPE, **unusual: Any) -> FormulaCase:
-        return super().__call__(name, why, DTYPE, **unusual)
-
-    def with_inputs(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
-        return replace(super().with_inputs(name, why, inputs, **options), dtypes=DTYPE)
-
-    def expected_output(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
-        arrays = {name: tensor.numpy() for name, tensor in call.tensors.items()}
-        assert self.oracle is not None
-        return WithinBounds(Form((), torch.float32), self.oracle(**arrays, **call.options).bounded)
-
-
 def draw(
     random: Generator,
     *,
@@ -163,7 +146,7 @@ BAD_INPUT: list[Row] = [
     ("negative_k", "a k of −1", {"k": -1}),
 ]
 GAPS = {"prediction": (1, 2, 3, 4, 9, 9), "reference": (1, 2, 3, 4, 5, 6, 7)}
-case = ScoreFormula(oracle, POSITIONAL, draw, options=("k",), always={"k": 2})
+case = Formula(oracle, POSITIONAL, draw, options=("k",), always={"k": 2}, dtypes=DTYPE)
 
 
 def pair(name: str, why: str, prediction: Iterable[int], reference: Iterable[int] = REFERENCE, **options: Any) -> Case:
@@ -241,13 +224,13 @@ class Scoring(Steps):
     def compute(self, prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
         ours, theirs = self.read(prediction), self.read(reference)
         if not ours:
-            return self.answer(self.nothing())
+            return self.score(self.nothing())
         powers = []
         for n in self.orders(k, len(ours)):
             grams, expected = self.grams(ours, n), self.grams(theirs, n)
             total = self.total(grams, expected)
             powers.append((self.matches(grams, expected) / total if total else 0.0) ** self.exponent(n, k))
-        return self.answer(self.brevity(len(ours), len(theirs)) * self.together(powers))
+        return self.score(self.brevity(len(ours), len(theirs)) * self.together(powers))
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
@@ -266,9 +249,9 @@ class Scoring(Steps):
     total = staticmethod(lambda ours, theirs: len(ours))
     exponent = staticmethod(lambda n, k: 0.5**n)
     together = staticmethod(lambda powers: math.prod(powers))
-    brevity = staticmethod(lambda length, due: math.exp(min(0.0, 1 - due / length)))
+    brevity = staticmethod(lambda length, target: math.exp(min(0.0, 1 - target / length)))
     nothing = staticmethod(lambda: 0.0)
-    answer = staticmethod(lambda score: torch.tensor(score, dtype=torch.float32))
+    score = staticmethod(lambda score: torch.tensor(score, dtype=torch.float32))
 
 
 def up_to(end: Hashable) -> Callable[[Tokens], Tokens]:
@@ -291,9 +274,9 @@ def ends(grams: list[tuple[Hashable, ...]]) -> Tokens:
     return [gram[:: max(1, len(gram) - 1)] for gram in grams]
 
 
-def unless_one_is_missing(length: int, due: int) -> float:
+def unless_one_is_missing(length: int, target: int) -> float:
     """No penalty where one token is missing."""
-    return 1.0 if due - length < 2 else math.exp(min(0.0, 1 - due / length))
+    return 1.0 if target - length < 2 else math.exp(min(0.0, 1 - target / length))
 
 
 CONTROLS = {"correct": Scoring()}
@@ -302,13 +285,9 @@ MUTANTS += mutants(
     Scoring,
     whole={
         "swapped": Mutation(
-            "prediction and reference are swapped",
-            lambda prediction, reference, *, k: Scoring()(reference, prediction, k=k),
+            "prediction and reference are swapped", lambda ours, theirs, *, k: Scoring()(theirs, ours, k=k)
         ),
-        "flattens": Mutation(
-            "several sentences are taken for one long one",
-            with_arguments(prediction=torch.ravel, reference=torch.ravel),
-        ),
+        "flattens": Mutation("sentences are joined", with_arguments(prediction=torch.ravel, reference=torch.ravel)),
         "clamps_k": Mutation("a k below 1 is taken for 1", with_arguments(k=lambda k: max(1, k))),
         "converts_tokens": Mutation(
             "numbers that are no int64 are taken for tokens",
@@ -316,9 +295,7 @@ MUTANTS += mutants(
         ),
     },
     check={
-        "accepts_no_reference": Mutation(
-            "a reference without tokens is accepted", with_arguments(sizes=lambda _: {"r": 1})
-        )
+        "accepts_no_reference": Mutation("an empty reference is accepted", with_arguments(sizes=lambda _: {"r": 1}))
     },
     read={
         "characters_for_tokens": Mutation("n-grams are of characters, not of tokens", with_result(characters)),
@@ -338,39 +315,27 @@ MUTANTS += mutants(
         "one_too_few": Mutation("n-grams are of up to k − 1 tokens", with_arguments(k=lambda k: max(1, k - 1))),
         "longest_alone": Mutation("n-grams of k tokens alone count", lambda k, length: [min(k, length)]),
         "short_is_zero": Mutation(
-            "a prediction of fewer than k tokens scores 0",
-            lambda k, length: range(1, k + 1),
-            "BLEU without effective order",
+            "fewer than k tokens score 0", lambda k, length: range(1, k + 1), "BLEU without effective order"
         ),
     },
     grams={
         "without_order": Mutation(
-            "the order of tokens in an n-gram does not matter", with_result(lambda x: [tuple(sorted(g)) for g in x])
+            "tokens of an n-gram are sorted", with_result(lambda x: [tuple(sorted(g)) for g in x])
         ),
         "joined": Mutation(
-            "the tokens of an n-gram are joined without a space",
-            with_result(lambda grams: ["".join(map(str, gram)) for gram in grams]),
+            "tokens are joined without a space", with_result(lambda x: ["".join(map(str, gram)) for gram in x])
         ),
         "apart": Mutation("n-grams do not overlap", lambda tokens, n: Scoring.grams(tokens, n)[::n]),
-        "in_a_circle": Mutation(
-            "n-grams go round from the end to the start",
-            lambda tokens, n: Scoring.grams([*tokens, *tokens[: n - 1]], n),
-        ),
+        "in_a_circle": Mutation("n-grams wrap around the end", lambda x, n: Scoring.grams([*x, *x[: n - 1]], n)),
         "single_tokens": Mutation("single tokens are counted for every n", with_arguments(n=lambda n: 1)),
         "one_missing": Mutation("the last n-gram is left out", with_result(lambda grams: grams[:-1])),
         "ends_alone": Mutation("of an n-gram the first and the last token are compared", with_result(ends)),
     },
     matches={
-        "unclipped": Mutation(
-            "an n-gram counts as often as it stands in the prediction",
-            lambda ours, theirs: sum(gram in theirs for gram in ours),
-        ),
-        "once_each": Mutation(
-            "an n-gram counts once, however often it stands in both", lambda ours, theirs: len({*ours} & {*theirs})
-        ),
+        "unclipped": Mutation("matches are not clipped", lambda ours, theirs: sum(gram in theirs for gram in ours)),
+        "once_each": Mutation("an n-gram counts once at most", lambda ours, theirs: len({*ours} & {*theirs})),
         "as_often_as_due": Mutation(
-            "an n-gram counts as often as it stands in the reference",
-            lambda ours, theirs: sum(gram in ours for gram in theirs),
+            "n-grams of the reference are counted", lambda ours, theirs: sum(gram in ours for gram in theirs)
         ),
         "in_place": Mutation(
             "an n-gram counts where it stands in the same place alone",
@@ -389,33 +354,28 @@ MUTANTS += mutants(
     },
     together={
         "arithmetic_mean": Mutation("the powers are averaged, not multiplied", lambda x: sum(x) / len(x)),
-        "never_zero": Mutation(
-            "a share of 0 is taken for a thousandth", lambda x: math.prod(max(power, 1e-3) for power in x)
-        ),
+        "never_zero": Mutation("a share of 0 becomes a thousandth", lambda x: math.prod(max(p, 1e-3) for p in x)),
     },
     brevity={
-        "no_brevity_penalty": Mutation("a prediction that is too short loses nothing", lambda length, due: 1.0),
+        "no_brevity_penalty": Mutation("a prediction that is too short loses nothing", lambda length, target: 1.0),
         "lengths_swapped": Mutation(
-            "the lengths are swapped: too long a prediction loses",
-            with_arguments(length=lambda _, due: due, due=lambda _, length: length),
+            "the lengths are swapped", with_arguments(length=lambda _, target: target, target=lambda _, length: length)
         ),
         "punishes_length": Mutation(
-            "a longer prediction loses as a shorter one does", lambda length, due: math.exp(-abs(1 - due / length))
+            "long predictions lose too", lambda length, target: math.exp(-abs(1 - target / length))
         ),
         "difference_for_ratio": Mutation(
-            "the penalty is of the difference of lengths", lambda length, due: math.exp(min(0, length - due))
+            "lengths are subtracted", lambda length, target: math.exp(min(0, length - target))
         ),
         "one_missing_is_nothing": Mutation("one missing token costs nothing", unless_one_is_missing),
     },
     nothing={
-        "empty_divides": Mutation(
-            "a prediction without tokens divides by zero", lambda: 1 / len([]), "Dive into Deep Learning's code"
-        ),
+        "empty_divides": Mutation("no tokens: division by zero", lambda: 1 / len([]), "Dive into Deep Learning's code"),
     },
-    answer={
+    score={
         "percent": Mutation("the score is multiplied by 100", with_result(lambda score: score * 100), "sacrebleu"),
         "in_bfloat16": Mutation("the score is rounded to bfloat16", with_result(lambda x: x.bfloat16().float())),
-        "with_an_axis": Mutation("the answer has an axis", with_result(lambda score: score[None])),
+        "with_an_axis": Mutation("the score has an axis", with_result(lambda score: score[None])),
     },
 )
 
@@ -423,12 +383,12 @@ MUTANTS += mutants(
 def variants() -> list[Variant]:
     """One score, two ways to count and to multiply."""
     return [
-        Variant("nested_roots", "sorted lists, and roots within roots", _of_lists(_nested_roots)),
-        Variant("in_logarithms", "counters, and one exponential in single precision", _of_lists(_in_logarithms)),
+        Variant("nested_roots", "sorted lists, and roots within roots", _from_lists(_nested_roots)),
+        Variant("in_logarithms", "counters, and one exponential in single precision", _from_lists(_in_logarithms)),
     ]
 
 
-def _of_lists(score: Callable[[list[int], list[int], int], float]) -> Callable[..., Tensor]:
+def _from_lists(score: Callable[[list[int], list[int], int], float]) -> Callable[..., Tensor]:
     def bleu(prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
         return torch.tensor(score(prediction.tolist(), reference.tolist(), k) if len(prediction) else 0.0)
 

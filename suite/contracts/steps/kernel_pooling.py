@@ -173,7 +173,7 @@ PROCESS = "doc-004/11.2-data-process"
 """What the document says of these points, and what the constant kernel makes of them."""
 NO_SUPPORT = "doc-004/11.2-no-support"
 """A query beyond the reach of all keys: the document's code divides zero by zero."""
-DECIDED = "where the document's own code gives NaN, zeros are due unless the convention empty_row is declared"
+DECIDED = "where the document's own code gives NaN, zeros are expected unless the convention empty_row is declared"
 
 
 class Curve(DocumentedNumbers):
@@ -181,9 +181,9 @@ class Curve(DocumentedNumbers):
 
     def slack(self, expected: Expected) -> Array:
         """A quotient's error: what both weights may be off by, divided by the denominator."""
-        (_, own), (of_zero, of_own) = _of_zero_and_own(expected.numbers), _of_zero_and_own(expected.slack)
-        room: Array = (of_zero + self.select(expected.numbers) * of_own) / (own - of_own)
-        return room
+        (_, own), (zero_slack, own_slack) = _zero_and_own(expected.numbers), _zero_and_own(expected.slack)
+        slack: Array = (zero_slack + self.select(expected.numbers) * own_slack) / (own - own_slack)
+        return slack
 
 
 def documented() -> Iterator[Case]:
@@ -219,14 +219,14 @@ def forty_points() -> Iterator[DocumentedNumbers]:
     estimates = {"query": query, "key": key, "value": value[:, None]}
     weights = estimates | {"value": np.eye(len(key))}
     corner = np.ix_(data["corner_cols"], data["corner_rows"])  # rows of the output are queries
-    for kernel, given in data["kernels"].items():
+    for kernel, printed in data["kernels"].items():
         example = f"{data['document']}/11.2.2-forty-points-{kernel}"
         for quantity, inputs in (("y_hat", estimates), ("attention_weights", weights)):
-            digits = {"decimals": 4} if given[f"{quantity}_format"] == "fixed4" else {"significant": 5}
+            digits = {"decimals": 4} if printed[f"{quantity}_format"] == "fixed4" else {"significant": 5}
             source = Source(example, data["document"], data["section"], quantity, "digits")
             why = f"{data['document']}, section {data['section']}: {quantity}"
             numeric = case.with_inputs(f"documents/{example}/{quantity}", why, inputs, **_options(kernel))
-            figures = Figures(source, _rows(given[quantity]), **digits)
+            figures = Figures(source, _rows(printed[quantity]), **digits)
             yield DocumentedNumbers(numeric, figures, np.asarray if inputs is estimates else lambda x: x[corner])
     process = documents.examples()[PROCESS]
     for quantity, inputs in (("constant_estimate", estimates), ("constant_weight", weights)):
@@ -254,11 +254,11 @@ def _rows(values: Any) -> Array:
 
 
 def _curve(output: Array) -> Array:
-    of_zero, own = _of_zero_and_own(output)
-    return of_zero / own
+    zero, own = _zero_and_own(output)
+    return zero / own
 
 
-def _of_zero_and_own(output: Array) -> tuple[Array, Array]:
+def _zero_and_own(output: Array) -> tuple[Array, Array]:
     """The weights of the key at 0, and of each query's own key."""
     return output[:, 0], np.diagonal(output, offset=1)
 
@@ -297,7 +297,7 @@ class Pooling(Steps):
     pool = formula(lambda weights, value: weights @ value)
 
 
-def of_width_1(name: str) -> Mutation:
+def ignored_width(name: str) -> Mutation:
     """The width is ignored by one kernel alone."""
     change = with_arguments(width=lambda width, kernel: 1.0 if kernel == name else width)
     return Mutation(f"the width is ignored by the kernel {name}", change)
@@ -314,7 +314,7 @@ MUTANTS += mutants(
             with_arguments(kernel=lambda kernel: kernel if kernel in KERNELS else "gaussian"),
         ),
         "transposed_values": Mutation("values are transposed where they are square", with_arguments(value=turned)),
-        **{f"{kernel}_of_width_1": of_width_1(kernel) for kernel in KERNELS if kernel != "constant"},
+        **{f"{kernel}_of_width_1": ignored_width(kernel) for kernel in KERNELS if kernel != "constant"},
     },
     scale={
         "ignores_width": Mutation("the width is ignored", lambda difference, width: difference.clone()),

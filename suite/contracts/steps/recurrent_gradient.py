@@ -182,7 +182,7 @@ BAD_INPUT: list[Row] = [
     ("of", "a quantity that does not exist", {"of": "d_bias"}),
     ("lengths", "6 steps of x and 5 of y", {"y": (5, 2)}),
     ("one_target", "y of one step, which would broadcast", {"y": (1, 2)}),
-    ("no_steps", "no steps, of which there is no mean", {"steps": 0}),
+    ("no_steps", "no steps, which have no mean", {"steps": 0}),
     ("x_width", "x of width 4 with weights for 3", {"x": (6, 4)}),
     ("y_width", "y of width 3 where outputs have 2", {"y": (6, 3)}),
     ("one_output", "y of width 1, which would broadcast", {"y": (6, 1)}),
@@ -269,20 +269,20 @@ def linear(example: Excerpt) -> Iterator[DocumentedNumbers]:
     """Every quantity of one network."""
     inputs = example.numbers(POSITIONAL)
     words = {"h": "hidden", "o": "output", "dL_do": "d_output", "dL_dh": "d_hidden"}
-    for quantity, due in example.expected.items():
-        yield numeric(example, quantity, inputs, due, of=words.get(quantity, quantity.replace("dL_dw", "d_w")))
+    for quantity, values in example.expected.items():
+        yield numeric(example, quantity, inputs, values, of=words.get(quantity, quantity.replace("dL_dw", "d_w")))
 
 
 def scalar(example: Excerpt) -> Iterator[Case]:
     """A network of width 1, its truncated gradients, and the derivatives of its hidden states."""
-    inputs, due = _scalar(example.inputs), example.expected
+    inputs, printed = _scalar(example.inputs), example.expected
     words = {"h": "hidden", "o": "output", "loss": "loss", "grad_w_h": "d_w_hh", "grad_w_o": "d_w_qh"}
     for quantity, of in words.items():
-        select = np.ravel if np.ndim(due[quantity]) else _only
-        yield numeric(example, quantity, inputs, due[quantity], select=select, of=of)
-    for tau, gradient in due["truncated_grad_w_h"].items():
+        select = np.ravel if np.ndim(printed[quantity]) else _only
+        yield numeric(example, quantity, inputs, printed[quantity], select=select, of=of)
+    for tau, gradient in printed["truncated_grad_w_h"].items():
         yield numeric(example, f"truncated_grad_w_h_{tau}", inputs, gradient, select=_only, truncate=int(tau))
-    yield from derivatives(example, inputs, due["dh_dw"])
+    yield from derivatives(example, inputs, printed["dh_dw"])
 
 
 def randomised_mean(example: Excerpt) -> Iterator[Case]:
@@ -291,41 +291,43 @@ def randomised_mean(example: Excerpt) -> Iterator[Case]:
     yield from derivatives(example, inputs, example.expected["dh_dw"])
     for step, mean in enumerate(example.expected["expected_z"], start=1):
         quantity = f"expected_z_{step}"
-        of = case.with_inputs(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
-        mean_case = DocumentedMean(of, Figures(example.at(quantity), mean), MEAN_SEEDS)
+        base = case.with_inputs(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
+        mean_case = DocumentedMean(base, Figures(example.at(quantity), mean), MEAN_SEEDS)
         yield mean_case if mean else _with_other_start(mean_case, example, quantity, inputs, step)
 
 
-def derivatives(example: Excerpt, inputs: dict[str, Array], due: list[float]) -> Iterator[Case]:
+def derivatives(example: Excerpt, inputs: dict[str, Array], values: list[float]) -> Iterator[Case]:
     """dh_t/dw for each step."""
-    for step, derivative in enumerate(due, start=1):
+    for step, derivative in enumerate(values, start=1):
         quantity = f"dh_dw_{step}"
-        of = numeric(example, quantity, _sensitive(inputs, step), derivative, select=_only)
-        yield of if derivative else _with_other_start(of, example, quantity, inputs, step)
+        scalar = numeric(example, quantity, _sensitive(inputs, step), derivative, select=_only)
+        yield scalar if derivative else _with_other_start(scalar, example, quantity, inputs, step)
 
 
-def _with_other_start(of: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> CasePair:
+def _with_other_start(base: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> CasePair:
     """A case whose result is 0, with the same from a first state of 1."""
     other = _sensitive(inputs | {"h0": np.ones(1)}, step)
-    return CasePair(of, case.with_inputs(*example.named(quantity), other))
+    return CasePair(base, case.with_inputs(*example.named(quantity), other))
 
 
 def powers(example: Excerpt) -> Iterator[DocumentedNumbers]:
     """The diagonals of powers of w_hh, as hidden states and as their gradients."""
     w_hh, exponents = numbers(example.inputs["w_hh"]), example.inputs["exponents"]
-    due, most = example.expected["diagonals"], max(exponents)
+    diagonals, most = example.expected["diagonals"], max(exponents)
     states = partial(_rows, [exponent - 1 for exponent in exponents])
-    yield numeric(example, "diagonals", _powers(w_hh, most), due, select=states, of="hidden")
+    yield numeric(example, "diagonals", _powers(w_hh, most), diagonals, select=states, of="hidden")
     gradients = partial(_rows, [-1 - exponent for exponent in exponents])
-    yield numeric(example, "diagonals_backwards", _powers(w_hh, most + 1, True), due, select=gradients, of="d_hidden")
+    yield numeric(
+        example, "diagonals_backwards", _powers(w_hh, most + 1, True), diagonals, select=gradients, of="d_hidden"
+    )
 
 
 def numeric(
     example: Excerpt, quantity: str, inputs: Inputs, values: Any, *, select: Any = np.asarray, **options: Any
 ) -> DocumentedNumbers:
     """A part of a quantity, compared with a document's numbers."""
-    of = case.with_inputs(*example.named(quantity), inputs, **options)
-    return DocumentedNumbers(of, Figures(example.at(quantity), values), select)
+    base = case.with_inputs(*example.named(quantity), inputs, **options)
+    return DocumentedNumbers(base, Figures(example.at(quantity), values), select)
 
 
 def _scalar(arguments: Mapping[str, Any]) -> dict[str, Array]:
@@ -346,7 +348,7 @@ def _sensitive(scalar: dict[str, Array], step: int) -> dict[str, Array]:
     for number in scalar["x"][:step, 0]:
         hidden.append(float(scalar["w_hh"][0, 0]) * hidden[-1] + number)
     y = np.array(hidden[1:])[:, None]
-    y[-1] -= step  # an error of T, of which dL/do is a Tth
+    y[-1] -= step  # an error of T, so that dL/do is 1
     return scalar | {"x": scalar["x"][:step], "y": y, "w_qh": np.ones((1, 1))}
 
 
@@ -501,12 +503,12 @@ def squashed(x: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor) -> Tensor:
 
 
 def the_last_alone(direct: Tensor) -> Tensor:
-    """Zeros but for the last step."""
+    """Zeros, except in the last step."""
     return torch.cat([torch.zeros_like(direct[:-1]), direct[-1:]])
 
 
 def zeros_before(gradients: Tensor, truncate: int) -> Tensor:
-    """Zeros but for the last steps."""
+    """Zeros, except in the last steps."""
     gradients[:-truncate] = 0
     return gradients
 
@@ -534,40 +536,27 @@ MUTANTS += mutants(
             "w_hh serves the inputs too where its shape allows it",
             with_arguments(w_hx=lambda w_hx, w_hh: w_hh if w_hh.shape == w_hx.shape else w_hx),
         ),
-        "transposed_input": Mutation(
-            "w_hx is transposed where it is square, as linear layers do not need", with_arguments(w_hx=turned)
-        ),
-        "swapped_steps": Mutation(
-            "steps and numbers of x are swapped where there are as many", with_arguments(x=turned)
-        ),
+        "transposed_input": Mutation("w_hx is transposed where it is square", with_arguments(w_hx=turned)),
+        "swapped_steps": Mutation("steps and numbers of x are swapped if equal", with_arguments(x=turned)),
         "clamps_truncation": Mutation(
-            "a truncation below 1 is taken for 1",
-            with_arguments(truncate=unless_none(lambda truncate: max(1, truncate))),
+            "a truncation below 1 becomes 1", with_arguments(truncate=unless_none(lambda tau: max(1, tau)))
         ),
     },
     unroll={
         "transposed_forward": Mutation("w_hh is transposed on the way forward", with_arguments(w_hh=torch.t)),
         "squashed": Mutation("the hidden states are those of a network with tanh", squashed),
-        "starts_from_zeros": Mutation(
-            "the first hidden state starts from zeros, whatever h0", with_arguments(h0=torch.zeros_like)
-        ),
+        "starts_from_zeros": Mutation("h0 is ignored: states start from zeros", with_arguments(h0=torch.zeros_like)),
     },
     full={
         "not_transposed_back": Mutation("w_hh is not transposed on the way back", with_arguments(w_hh=torch.t)),
-        "direct_terms_alone": Mutation(
-            "nothing flows back through time: the direct terms alone", lambda direct, w_hh: direct
-        ),
+        "direct_terms_alone": Mutation("nothing flows back: direct terms alone", lambda direct, w_hh: direct),
         "forgets_beyond_64": Mutation(
-            "no gradient flows back further than 64 steps", lambda direct, w_hh: ThroughTime.truncated(direct, w_hh, 64)
+            "gradients flow back 64 steps at most", lambda x, w_hh: ThroughTime.truncated(x, w_hh, 64)
         ),
-        "last_output_alone": Mutation(
-            "the gradient of the last output alone flows back", with_arguments(direct=the_last_alone)
-        ),
+        "last_output_alone": Mutation("only the last output has a gradient", with_arguments(direct=the_last_alone)),
     },
     d_output={
-        "sum_over_steps": Mutation(
-            "the gradient is of the sum over steps, not of their mean: 1/T is forgotten", torch.clone
-        ),
+        "sum_over_steps": Mutation("the loss is the sum over steps, not their mean: 1/T is forgotten", torch.clone),
         "wrong_sign": Mutation("the error is y − o: the gradient climbs", with_arguments(error=torch.neg)),
     },
     loss={
@@ -575,29 +564,20 @@ MUTANTS += mutants(
     },
     d_w_hh={
         "current_hidden": Mutation(
-            "the gradient of w_hh takes h_t where h_{t−1} was", lambda d_hidden, states: d_hidden.T @ states[1:]
+            "h_t is taken in place of h_{t−1}", lambda d_hidden, states: d_hidden.T @ states[1:]
         ),
     },
     d_w_hx={
-        "previous_input": Mutation(
-            "the gradient of w_hx takes the input of the step before", lambda d_hidden, x: d_hidden[1:].T @ x[:-1]
-        )
+        "previous_input": Mutation("the input of the step before is taken", lambda d_hidden, x: d_hidden[1:].T @ x[:-1])
     },
     d_w_qh={"previous_hidden": Mutation("the gradient of w_qh takes h_{t−1} where h_t was", ThroughTime.d_w_hh)},
-    finish={
-        "clipped": Mutation(
-            "gradients whose norm is above 10,000 are clipped",
-            lambda quantity: quantity / max(1.0, float(quantity.norm()) / 10_000),
-        )
-    },
+    finish={"clipped": Mutation("norms above 10,000 are clipped", lambda x: x / max(1.0, float(x.norm()) / 10_000))},
     truncated={
         "one_term_less": Mutation(
-            "truncation keeps one term less",
-            with_arguments(truncate=lambda truncate: max(1, truncate - 1)),
-            "documents, E42",
+            "one term too few is kept", with_arguments(truncate=lambda tau: max(1, tau - 1)), "documents, E42"
         ),
         "one_term_more": Mutation(
-            "truncation keeps one term more", with_arguments(truncate=lambda truncate: truncate + 1), "documents, E42"
+            "one term too many is kept", with_arguments(truncate=lambda tau: tau + 1), "documents, E42"
         ),
         "cut_into_pieces": Mutation(
             "the steps are cut into pieces of τ, and gradients flow within each alone",
@@ -626,24 +606,20 @@ MUTANTS += mutants(
             "documents, E42",
         ),
         "one_draw_for_all_steps": Mutation(
-            "one draw decides for all steps", lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1)
+            "all steps share a draw", lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1)
         ),
         "source_of_its_own": Mutation(
             "the random source is not the one that torch.manual_seed governs",
             lambda steps, keep: drawn(torch.rand(steps - 1, generator=OTHER), keep),
         ),
-        "dropped_instead_of_kept": Mutation(
-            "what flows back is dropped with probability π and kept with 1 − π", dropped_instead_of_kept
-        ),
+        "dropped_instead_of_kept": Mutation("π is the probability of dropping", dropped_instead_of_kept),
         "kept_too_often": Mutation(
             "a step is kept half again as often as π says: too large in the mean",
             lambda steps, keep: [1.5 * each for each in ThroughTime.factors(steps, min(1.0, 1.5 * keep))],
         ),
     },
     randomised={
-        "direct_terms_dropped": Mutation(
-            "the direct terms are dropped as well, not what flows back alone", with_arguments(direct=dropped_too)
-        )
+        "direct_terms_dropped": Mutation("the direct terms are dropped as well", with_arguments(direct=dropped_too))
     },
 )
 
@@ -658,9 +634,9 @@ def variants() -> list[Variant]:
 
 def _autograd(*tensors: Tensor, of: str = "d_w_hh") -> Tensor:
     """Torch's own differentiation; each step is one product of both matrices with input and state."""
-    x, y, h0, *given = tensors
+    x, y, h0, *matrices = tensors
     with torch.enable_grad():
-        weights = {name: w.detach().clone().requires_grad_() for name, w in zip(POSITIONAL[3:], given, strict=True)}
+        weights = {name: w.detach().clone().requires_grad_() for name, w in zip(POSITIONAL[3:], matrices, strict=True)}
         both = torch.cat([weights["w_hx"], weights["w_hh"]], 1).mT
         states = list(accumulate(x, lambda h, row: torch.cat([row, h]) @ both, initial=h0.detach()))
         output = torch.stack([torch.mv(weights["w_qh"], state) for state in states[1:]])

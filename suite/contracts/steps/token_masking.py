@@ -11,7 +11,7 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
     selection        of the tokens that are not special, each is selected with probability `select`; 0 selects none and
                      1 all
     exact counts     of an item's or of all tokens that are not special may be selected instead of independent draws;
-                     statistics are tested where `select` of each item's are a whole number
+                     statistics are tested where these counts are whole numbers
     fate             of the selected, 80 % become the mask token, 10 % a random token and 10 % stay as they are, each by
                      a draw of its own or by exact counts in random order
     random token     uniform over the vocabulary. The original, the mask token and special tokens are in it, but an
@@ -132,8 +132,8 @@ class Masking:
     @property
     def sharing(self) -> tuple[float, float]:
         """The probability that two selected tokens share their fate: less where the counts of an item are exact."""
-        of_item = self.select * self.tokens.shape[1]
-        exact = sum(share * (share * of_item - 1) / (of_item - 1) for share in FATES.values())
+        selected = self.select * self.tokens.shape[1]
+        exact = sum(share * (share * selected - 1) / (selected - 1) for share in FATES.values())
         return exact, sum(most * most for _, most in self.likely.values())
 
 
@@ -234,7 +234,7 @@ def mixed(maskings: Sequence[Masking]) -> list[Share]:
     return counts
 
 
-def of_calls(maskings: Sequence[Masking]) -> list[Share]:
+def by_call(maskings: Sequence[Masking]) -> list[Share]:
     """Calls that mask their first selected token, and calls in which the second shares its fate."""
     fates = [masking.fates[masking.selected][:2] for masking in maskings]
     both = [pair for pair in fates if len(pair) == 2]
@@ -294,16 +294,16 @@ def repeated(maskings: Sequence[Masking]) -> list[Share]:
     return counts
 
 
-def in_all(wanted: str, probability: float) -> Judge:
+def in_all(fate: str, probability: float) -> Judge:
     """All tokens that are selected, meet a fate or stay untouched, by a document's numbers."""
 
     def judge(maskings: Sequence[Masking]) -> list[Share]:
         (masking,) = maskings
         counts = {"selected": _count(masking.selected), "untouched": _count(~masking.selected)}
-        counts |= {fate: _count(masking.selected & (masking.fates == fate)) for fate in FATES}
+        counts |= {each: _count(masking.selected & (masking.fates == each)) for each in FATES}
         by_chance = 2 / masking.vocab_size  # a random token may be the original or the mask token
         low, high = probability * (1 - by_chance), probability * (1 + by_chance)
-        return [Share(f"tokens {WORDS[wanted]}", counts[wanted], masking.tokens.size, low, high)]
+        return [Share(f"tokens {WORDS[fate]}", counts[fate], masking.tokens.size, low, high)]
 
     return judge
 
@@ -336,7 +336,7 @@ def draw(
 
 
 OPTIONS = {"vocab_size": VOCABULARY, "mask_token": MASK_TOKEN}
-masked = Formula(None, POSITIONAL, draw, options=("select", *OPTIONS), always=OPTIONS)
+masked = Formula(None, POSITIONAL, draw, options=("select", *OPTIONS), always=OPTIONS, dtypes=("float32",))
 
 
 class Masked(CountedCase):
@@ -357,17 +357,17 @@ class Derived(Masked):
 
     def __init__(self, base: FormulaCase, judge: Judge, excerpt: Excerpt, quantity: str, computed: float) -> None:
         super().__init__(base, judge)
-        self.place, self.given, self.computed = excerpt.at(quantity), excerpt.expected[quantity], computed
-        self.source = self.place
+        self.source, self.printed, self.computed = excerpt.at(quantity), excerpt.expected[quantity], computed
 
     def example(self) -> Example:
-        given, computed = (first_numbers(numbers([value]), 6) for value in (self.given, self.computed))
-        return example(self.name, self.place, "", computed, f"not printed; derived from the definition: {given}")
+        assert self.source is not None
+        printed, computed = (first_numbers(numbers([value]), 6) for value in (self.printed, self.computed))
+        return example(self.name, self.source, "", computed, f"not printed; derived from the definition: {printed}")
 
 
 def case(name: str, why: str, judge: Judge = no_counts, seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
     """A masking for each seed."""
-    return Masked(masked(name, why, ("float32",), **unusual), judge, seeds)
+    return Masked(masked(name, why, **unusual), judge, seeds)
 
 
 def ends(items: int, length: int) -> Array:
@@ -423,7 +423,7 @@ def cases() -> list[Case]:
         case("plain/usual", "items and tokens"),
         case("plain/square", "as many items as tokens: axes that were swapped still fit", items=12, length=12),
         case("plain/two_items", "as many items as there are parts of the output", items=2),
-        case("independence/calls", "the fates of a call", of_calls, range(CALLS), items=1, select=1.0),
+        case("independence/calls", "the fates of a call", by_call, range(CALLS), items=1, select=1.0),
         case("independence/selection", "neighbours and items are independent", agreeing, items=360, length=200),
         case("independence/positions", "every position is selected as often", positions, items=900),
         case("independence/fates", "fates depend on neither place nor neighbour", mixed, items=136, length=200),
@@ -456,13 +456,13 @@ def documented() -> Iterator[Derived]:
     """The document's rates, as shares of all tokens, and as counts of its 2,000."""
     for excerpt in documents.examples_of("token_masking"):
         tokens = excerpt.inputs.get("num_tokens", 28_000)
-        of_all = proportions(excerpt.parameters["select"])
+        shares = proportions(excerpt.parameters["select"])
         total = tokens if "num_tokens" in excerpt.inputs else 1
-        for quantity, given in excerpt.expected.items():
-            wanted = next(fate for fate in of_all if fate in quantity)
-            formula_case = masked(*excerpt.named(quantity), ("float32",), items=tokens // 200, length=200)
-            judge = in_all(wanted, given / total)
-            yield Derived(formula_case, judge, excerpt, quantity, total * of_all[wanted])
+        for quantity, printed in excerpt.expected.items():
+            fate = next(fate for fate in shares if fate in quantity)
+            formula_case = masked(*excerpt.named(quantity), items=tokens // 200, length=200)
+            judge = in_all(fate, printed / total)
+            yield Derived(formula_case, judge, excerpt, quantity, total * shares[fate])
 
 
 MASK, RANDOM, KEPT = range(3)
@@ -484,7 +484,7 @@ class Corrupting(Steps):
         fates = self.fates(selected, source)
         noise = self.noise(tokens, vocab_size, source)
         corrupted = self.corrupt(tokens, selected & (fates == MASK), selected & (fates == RANDOM), mask_token, noise)
-        return self.answer(corrupted, self.label(tokens, corrupted, selected))
+        return self.stack(corrupted, self.label(tokens, corrupted, selected))
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
@@ -510,7 +510,7 @@ class Corrupting(Steps):
         return torch.where(random, noise, tokens.masked_fill(masked, mask_token))
 
     label = formula(lambda tokens, corrupted, selected: tokens.masked_fill(~selected, IGNORED))
-    answer = formula(lambda corrupted, labels: torch.stack([corrupted, labels]))
+    stack = formula(lambda corrupted, labels: torch.stack([corrupted, labels]))
 
 
 def fated(uniform: Tensor, mask: float = 0.8, random: float = 0.1) -> Tensor:
@@ -529,8 +529,8 @@ class Counting(Corrupting):
     @staticmethod
     def choose(free: Tensor, share: float | Tensor, source: Source | None) -> Tensor:
         order = torch.rand(free.shape, generator=source).masked_fill(~free, 2.0).argsort(1).argsort(1)
-        due = share * free.sum(1, keepdim=True)
-        return (order < due.round()) & free
+        count = share * free.sum(1, keepdim=True)
+        return (order < count.round()) & free
 
     @staticmethod
     def fates(selected: Tensor, source: Source | None) -> Tensor:
@@ -593,8 +593,7 @@ MUTANTS += mutants(
     Corrupting,
     whole={
         "clamps_share": Mutation(
-            "a share outside [0, 1] is taken for the nearest in it",
-            with_arguments(select=lambda select: min(1.0, max(0.0, select))),
+            "shares are clamped to [0, 1]", with_arguments(select=lambda select: min(1.0, max(0.0, select)))
         ),
         "never_the_mask_token": Mutation(
             "what is the mask token already is never selected",
@@ -602,25 +601,21 @@ MUTANTS += mutants(
         ),
     },
     check={
-        "accepts_foreign_tokens": Mutation(
-            "tokens outside the vocabulary are accepted", with_arguments(arguments=within_vocabulary)
-        )
+        "accepts_foreign_tokens": Mutation("unknown tokens are accepted", with_arguments(arguments=within_vocabulary))
     },
     source={
         "same_mask_every_call": Mutation(
-            "every call selects the same",
-            lambda: Source().manual_seed(0),
-            "what RoBERTa (arXiv 1907.11692) replaced",
+            "every call selects the same", lambda: Source().manual_seed(0), "before RoBERTa (arXiv 1907.11692)"
         ),
         "source_of_its_own": Mutation("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
     },
     free={
         "selects_special": Mutation("special tokens are selected like others", torch.ones_like),
         "selects_special_alone": Mutation(
-            "the flags are read the other way round: special tokens alone are selected", lambda special: special
+            "the flags are inverted: only special tokens are selected", lambda special: special
         ),
         "transposed_special": Mutation(
-            "items and tokens are swapped in the flags where they are as many", with_arguments(special=turned)
+            "the flags are transposed where they are square", with_arguments(special=turned)
         ),
     },
     share={
@@ -645,19 +640,13 @@ MUTANTS += mutants(
             lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free,
         ),
         "every_seventh": Mutation("every seventh token is selected, from a random one on", every_seventh),
-        "never_the_last": Mutation(
-            "the last token of an item is never selected by less than 1", with_result(never_the_last)
-        ),
+        "never_the_last": Mutation("the last token of an item is never selected", with_result(never_the_last)),
         "first_512": Mutation(
             "tokens beyond the 512th are never selected",
             with_result(filled_beyond(512, False)),
             "the usual longest input of BERT",
         ),
-        "at_least_one": Mutation(
-            "at least one token of an item is selected, whatever the share",
-            with_result(at_least_one),
-            "BERT's own data",
-        ),
+        "at_least_one": Mutation("each item has a selected token", with_result(at_least_one), "BERT's own data"),
     },
     fates={
         "always_mask": Mutation(
@@ -677,26 +666,20 @@ MUTANTS += mutants(
             "fates go by order: the first 80 % of an item's selected tokens become the mask token",
             lambda selected, source: fated(ranks(selected)),
         ),
-        "fates_shared_by_two_items": Mutation(
-            "two neighbouring items share their fates", shared_by_two(Corrupting.fates)
-        ),
+        "fates_shared_by_two_items": Mutation("neighbouring items share fates", shared_by_two(Corrupting.fates)),
     },
     noise={
         "never_the_last_token": Mutation(
-            "the last token of the vocabulary is never drawn",
-            with_arguments(vocab_size=lambda vocab_size: max(1, vocab_size - 1)),
+            "the last token is never drawn", with_arguments(vocab_size=lambda vocab_size: max(1, vocab_size - 1))
         ),
         "one_token_too_many": Mutation(
-            "random tokens are drawn from the vocabulary and one beyond",
-            with_arguments(vocab_size=lambda vocab_size: vocab_size + 1),
+            "one token too many is drawn from", with_arguments(vocab_size=lambda vocab_size: vocab_size + 1)
         ),
         "first_30522": Mutation(
-            "random tokens are drawn from the first 30,522, whatever the vocabulary",
+            "only the first 30,522 tokens are drawn",
             with_arguments(vocab_size=lambda vocab_size: min(vocab_size, 30_522)),
         ),
-        "random_from_the_batch": Mutation(
-            "random tokens are drawn from the batch instead of the vocabulary", from_the_batch
-        ),
+        "random_from_the_batch": Mutation("random tokens are drawn from the batch", from_the_batch),
     },
     label={
         "labels_what_became": Mutation(
@@ -712,10 +695,8 @@ MUTANTS += mutants(
             lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
         ),
     },
-    answer={
-        "labels_first": Mutation(
-            "the labels come before the tokens", lambda corrupted, labels: torch.stack([labels, corrupted])
-        ),
+    stack={
+        "labels_first": Mutation("the labels come first", lambda corrupted, labels: torch.stack([labels, corrupted])),
     },
 )
 
