@@ -1,4 +1,4 @@
-"""`pytest --attention module:function`: a test per case and dtype; also for one's own test modules."""
+"""The pytest plugin: `pytest --attention module:function`, and `conformance` for your own test modules."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from attnsuite.registry import Declaration, Loaded
 
 _processes = ExitStack()
-"""The processes that are asked bad input. They end with the test run."""
+"""The workers that receive bad input. They end with the test run."""
 
 
 class InputValidationWarning(UserWarning):
-    """Bad input was accepted, in a check that is not strict."""
+    """Bad input was accepted, and the check is not strict."""
 
 
 DECLARED = "declarations"
@@ -44,16 +44,16 @@ def conformance(
     known_gaps: str | Path | None = None,
     strict: bool = False,
 ) -> Callable[..., None]:
-    """A test function with one parameter set per case and dtype, for one's own test module.
+    """Return a test function with one parameter set per case and dtype, for your own test module.
 
         from attnsuite.pytest_plugin import conformance
         from my_package import attention
         test_attention = conformance(attention)
 
-    A case that the function declines is skipped with the reason; the last parameter set checks its declarations.
-    `known_gaps` is a file with lines `case pattern: reason`: these cases are expected to fail, and one that passes
-    fails the test. Bad input that is accepted is a warning, InputValidationWarning, and with `strict` a failure. Raises
-    UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
+    An unsupported case is skipped with the reason. The last parameter set checks the declarations. `known_gaps` is a
+    file of expected failures, in lines `case pattern: reason`; a case that passes in spite of it fails the test.
+    Accepted bad input is an InputValidationWarning, and with `strict` a failure. Raises UsageError for an unknown
+    contract, case, dtype or device, and for an invalid file.
     """
     from attnsuite import registry
     from attnsuite.conformance.request import requested
@@ -86,22 +86,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options, in a group of their own in `pytest --help`."""
     group = parser.getgroup("attnsuite", "conformance of attention implementations")
     add = group.addoption
-    targets = "check module:function, file.py or a name; +PLUG plugs an attention into it"
+    targets = "check module:function, file.py or a name; TARGET+BACKEND uses an attention inside it"
     add("--attention", action="append", default=[], metavar="TARGET", help=targets)
-    add("--attention-contract", metavar="C", help="the contract of files and modules, unless their folder names it")
+    add(
+        "--attention-contract",
+        metavar="C",
+        help="the contract of files and modules; default: what their folder is named after",
+    )
     add("--attention-case", action="append", default=[], metavar="PATTERN", help="only these cases")
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
-    add("--attention-known-gaps", metavar="FILE", help="lines `case pattern: reason`: cases that are known to fail")
-    add("--attention-strict", action="store_true", help="fail for bad input that is accepted, not only warn")
+    add("--attention-known-gaps", metavar="FILE", help="expected failures, as lines `case pattern: reason`")
+    add("--attention-strict", action="store_true", help="fail if bad input is accepted, instead of a warning")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a request that cannot be carried out, in one line: before collection, which with xdist only workers do."""
+    """Refuse invalid options in one line before collection, which with xdist only workers do."""
     if not config.getoption("--attention"):
         if contract := config.getoption("--attention-contract"):
             raise pytest.UsageError(
-                f"attnsuite: --attention-contract {contract} is about a target: add --attention TARGET"
+                f"attnsuite: --attention-contract {contract} needs a target: add --attention TARGET"
             )
         return
     from attnsuite import registry
@@ -112,7 +116,7 @@ def pytest_configure(config: pytest.Config) -> None:
             if missing := registry.missing_library(declaration):
                 raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
         if config.getoption("benchmark_only", False):
-            raise UsageError("--benchmark-only times no attention: `attnsuite bench` does")
+            raise UsageError("--benchmark-only does not apply to --attention; use `attnsuite bench`")
         session = _session(config)
         session.refuse_unmatched_xfails(declarations)
         for declaration in declarations:
@@ -129,7 +133,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
     declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
     try:  # a function that a module does not have is known after the import
-        collectors = list(_asked(session, declarations))
+        collectors = list(_collectors(session, declarations))
     except UsageError as error:
         raise pytest.UsageError(f"attnsuite: {error}") from None
     for collector in collectors:
@@ -139,12 +143,12 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the processes that were asked."""
+    """End the workers."""
     _processes.close()
 
 
 class Tested:
-    """One implementation under test, and what explains its failures."""
+    """One implementation under test, and the explanations of its failures."""
 
     def __init__(self, session: Session, implementation: Declaration | Loaded) -> None:
         from attnsuite.conformance.explanation import Explainer
@@ -157,13 +161,13 @@ class Tested:
             self.explainer = Explainer(self.check)
 
     def tests(self) -> Sequence[tuple[Case, str]]:
-        """The cases, each with a dtype; none of an implementation that cannot be imported."""
+        """The cases, each with a dtype; empty for an implementation that cannot be imported."""
         return () if isinstance(self.check, Outcome) else self.check.tests
 
     def judge(self, case: Case | None, dtype: str) -> None:
-        """Run a test, or without a case check the declarations. Fail, skip or expect the failure, without a traceback.
+        """Run a test or, without a case, check the declarations. Fail, skip or xfail without a traceback.
 
-        A failure ends with the command that repeats it, and the first of a cause with the smallest input that shows it.
+        A failure ends with the command that repeats it; the first one of a cause adds the smallest failing input.
         """
         from attnsuite.conformance.session import alone
 
@@ -180,7 +184,7 @@ class Tested:
                 pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
 
     def _outcomes(self, case: Case | None, dtype: str) -> list[Outcome]:
-        """The outcome, and one for each known bug and gap that says it fails although it passes."""
+        """The outcome, and one for each known bug or expected failure that is outdated because the case passes."""
         if isinstance(self.check, Outcome):
             return [self.check]
         if case is None:
@@ -203,7 +207,7 @@ class Tested:
 
 
 class ImplementationCollector(pytest.Collector):
-    """One implementation, whose children are its cases, and one item about its declarations."""
+    """One implementation. Its children are its cases, and one item for its declarations."""
 
     def __init__(self, *, tested: Tested, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -215,12 +219,12 @@ class ImplementationCollector(pytest.Collector):
             return
         for case, dtype in self.tested.tests():
             yield CaseItem.from_parent(self, name=f"{case.name}[{dtype}]", why=case.why, case=case, dtype=dtype)
-        why = "it declares only gaps that it has, and only words that exist"
+        why = "declared gaps are real, and declared names exist"
         yield CaseItem.from_parent(self, name=DECLARED, why=why)
 
 
 class CaseItem(pytest.Item):
-    """One case in one dtype, or what is checked about the implementation as a whole."""
+    """One case in one dtype, or the check of the import or of the declarations."""
 
     def __init__(self, *, why: str, case: Case | None = None, dtype: str = "", **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -235,7 +239,7 @@ class CaseItem(pytest.Item):
         return self.parent.name, None, f"{self.name}: {self.why}" if self.why else self.name
 
 
-def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
+def _collectors(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
     testing = _session(session.config)
     for declaration in declarations:
         name, tested = declaration.full_name, Tested(testing, declaration)
@@ -252,7 +256,7 @@ def _session(config: pytest.Config) -> Session:
 
 
 def _words(declaration: Declaration) -> Sequence[str]:
-    """The words that name it for `attnsuite check`; none for a function that no other process can import."""
+    """The words that name it for `attnsuite check`; empty for a function that other processes cannot import."""
     from attnsuite import registry
 
     if not (declaration.module or declaration.file):
@@ -264,7 +268,7 @@ def _words(declaration: Declaration) -> Sequence[str]:
 
 @cache
 def _is_found_by_commands(package: str) -> bool:
-    """Whether a command in this folder finds the module that this process imported by the name.
+    """Whether a command in this folder imports the same module by this name.
 
     pytest adds folders of tests to sys.path, which a command lacks.
     """

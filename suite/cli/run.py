@@ -144,7 +144,7 @@ def _plan(job: Job) -> Iterator[str]:
 
 
 def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[list[Outcome], list[Measurement]]:
-    """The outcomes and measurements of a run, each of which is written at once."""
+    """Run the tests, then the benchmarks; write each row at once, and return outcomes and measurements."""
     with job.session, Display(job.tests, sys.stdout, again=again, sampled=job.sampled) as display:
         outcomes = campaign.check(job.session, job.declarations, display, writer)
     for benchmark in job.benchmarks:

@@ -194,7 +194,7 @@ def _on_slurm(
 
 
 def _collect(running: dict[Part, Any], statuses: dict[str, int | None], total: int) -> None:
-    """Move ended parts from `running` to `statuses`; the status of a killed process is None."""
+    """Move ended parts from `running` to `statuses`; a killed process has no status (None)."""
     for part in [part for part, job in running.items() if job.done()]:
         try:
             statuses[part.name] = running.pop(part).result()

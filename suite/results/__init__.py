@@ -1,4 +1,4 @@
-"""Runs on disk, read and written; merged, verified, compared, and their history."""
+"""Runs on disk: reading, writing, merging, verifying, comparing, and their history."""
 
 from __future__ import annotations
 

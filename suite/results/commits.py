@@ -1,4 +1,4 @@
-"""A folder of results as it was at a commit: git's copy of it, unpacked into a temporary folder."""
+"""Results at a commit: the files of a folder as git has them, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from attnsuite.model.temporary import temporary
 
 @contextmanager
 def results_at(folder: Path, commit: str) -> Iterator[Path]:
-    """The files of a folder as they were at a commit (any name that git knows it by), in a temporary folder that is
-    called like it and goes when the context ends.
+    """Unpack a folder as it was at a commit (any name that git accepts) into a temporary folder of the same name.
 
-    The folder need not exist any more. Raises UsageError where it lies in no repository, and where the repository has
-    no such commit or the commit has no such folder.
+    The folder itself may be gone. The temporary folder is removed when the context ends. Raises UsageError for a folder
+    outside of a repository, for an unknown commit, and for a commit without the folder.
     """
     top = _top(folder)
     name = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}").stdout.decode()
@@ -33,7 +32,7 @@ def results_at(folder: Path, commit: str) -> Iterator[Path]:
         raise UsageError(f"the commit {commit:.80} of {top} has no folder {inside}")
     packed = _git(top, "archive", "--format=tar", tree)
     if packed.returncode:
-        raise UsageError(f"git cannot read {inside} at {commit:.80}: {_said(packed)}")
+        raise UsageError(f"git cannot read {inside} at {commit:.80}: {_message(packed)}")
     with temporary() as made:
         place = made / (folder.resolve().name or "results")
         place.mkdir()
@@ -42,7 +41,7 @@ def results_at(folder: Path, commit: str) -> Iterator[Path]:
 
 
 def unpack(packed: bytes, folder: Path) -> None:
-    """Unpack the files of an archive; links, and names that lead out of the folder, are left out."""
+    """Unpack the files of an archive. Links, and names that lead out of the folder, are skipped."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive:
             path, file = (folder / member.name).resolve(), archive.extractfile(member) if member.isreg() else None
@@ -52,16 +51,16 @@ def unpack(packed: bytes, folder: Path) -> None:
 
 
 def results_of(word: str) -> AbstractContextManager[Path]:
-    """The folder that a word names: `results`, or as it was at a commit, `results@HEAD~3`."""
+    """The folder that a word names, as a context: `results`, or `results@HEAD~3` at a commit."""
     folder, commit = split(word)
     return results_at(folder, commit) if commit else nullcontext(folder)
 
 
 def split(word: str) -> tuple[Path, str]:
-    """The folder and the commit in a word such as `results@HEAD~3`; the commit is empty where none is named.
+    """Split a word such as `results@HEAD~3` into its folder and its commit, which may be empty.
 
-    What exists under the whole word is a folder. Else the folder ends at the first `@` before which something exists,
-    or at the first of all: it need not exist any more.
+    A word that exists as a path is a folder. Otherwise the folder ends at the first `@` before which something exists,
+    or at the first `@`, because the folder may be gone.
     """
     ends = [place for place, letter in enumerate(word) if letter == "@" and place]
     if Path(word).exists() or not ends:
@@ -71,21 +70,21 @@ def split(word: str) -> tuple[Path, str]:
 
 
 def _top(folder: Path) -> Path:
-    """The folder of the repository in which a folder lies, or lay."""
-    there = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.is_dir())
-    found = _git(there, "rev-parse", "--show-toplevel")
-    if found.returncode:
-        raise UsageError(f"{folder} is in no git repository that can be read ({_said(found)})")
-    return Path(os.fsdecode(found.stdout.removesuffix(b"\n"))).resolve()
+    """The root of the repository that contains, or contained, a folder."""
+    existing = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.is_dir())
+    shown = _git(existing, "rev-parse", "--show-toplevel")
+    if shown.returncode:
+        raise UsageError(f"{folder} is in no git repository that can be read ({_message(shown)})")
+    return Path(os.fsdecode(shown.stdout.removesuffix(b"\n"))).resolve()
 
 
-def _said(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What git said, its first line."""
+def _message(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The first line of an error message of git."""
     return done.stderr.decode(errors="replace").strip().partition("\n")[0] or f"it ended with status {done.returncode}"
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """What git prints. Raises UsageError where there is no git, or where it does not end."""
+    """Run git and return its output. Raises UsageError if git is missing or does not end."""
     surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(folder), *arguments]
     try:

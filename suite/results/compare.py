@@ -1,4 +1,4 @@
-"""`attnsuite compare`: two sides of results, each a folder, a commit, a run or a version; what changed between them."""
+"""`attnsuite compare`: the differences between two sides of results: folders, commits, runs or versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnsuite.results.ratios import memories_of_runs, of_one_run, spreads, time
 from attnsuite.results.recorded import Recorded, read_machine
 
 VERSION = re.compile(r"([\w.-]+)==(\S+)")
-"""A library and its version, which runs note; `commit==1a2b3c` names runs of a commit."""
+"""A library and its version, as runs store it; `commit==1a2b3c` selects runs of a commit."""
 COMMIT = "commit"
 FORMS = (
     "a folder of results or of a machine, a folder at a commit (results@HEAD~3), one run (results:20260102T03) or "
@@ -30,44 +30,46 @@ Row = TypeVar("Row", Outcome, Measurement)
 
 @dataclass(frozen=True)
 class Side:
-    """What a word names: what is recorded of each machine."""
+    """One side: the word that names it, and the records of its machines."""
 
     word: str
     machines: Mapping[str, Recorded]
 
 
 def side(word: str, results: Path = Path("results")) -> Side:
-    """Read what a word names; `results` is the folder where it names runs alone.
+    """Read the results that a word names; `results` is the folder of a word that names runs alone.
 
-    Raises UsageError where nothing is there, where no run is meant, and for files that cannot be read.
+    Raises UsageError if there are no results, if no run matches, and for files that cannot be read.
     """
-    place, meant = _parted(word, results)
-    wanted = _wanted(meant)
+    place, selection = _parted(word, results)
+    wanted = _wanted(selection)
     with results_of(place) as folder:
         folders = list(_machines(folder, word))
-        found = {folder.name: read_machine(folder.parent, folder.name, wanted) for folder in folders}
-        with_runs = {name: recorded for name, recorded in found.items() if recorded.runs}
+        records = {folder.name: read_machine(folder.parent, folder.name, wanted) for folder in folders}
+        with_runs = {name: recorded for name, recorded in records.items() if recorded.runs}
         if not with_runs:
             runs = [identity for folder in folders for identity in read_machine(folder.parent, folder.name).runs]
-            raise UsageError(f"{word}: no run in {place} matches {meant!r:.80}; its runs: {', '.join(runs) or 'none'}")
+            raise UsageError(
+                f"{word}: no run in {place} matches {selection!r:.80}; its runs: {', '.join(runs) or 'none'}"
+            )
     return Side(word, with_runs)
 
 
 def _parted(word: str, results: Path) -> tuple[str, str]:
-    """The folder, perhaps with a commit, and the runs that are meant; either may be empty."""
+    """Split a word into its folder, perhaps with a commit, and the selected runs; either may be empty."""
     if Path(word).exists():
         return word, ""
     if VERSION.fullmatch(word):
         return str(results), word
-    place, colon, meant = word.rpartition(":")
-    return (place or str(results), meant) if colon else (word, "")
+    place, colon, selection = word.rpartition(":")
+    return (place or str(results), selection) if colon else (word, "")
 
 
-def _wanted(meant: str) -> Callable[[Run], bool]:
-    """Whether a run is meant: by the beginning of its id, by a library's version or its commit; all by default."""
-    match = VERSION.fullmatch(meant)
+def _wanted(selection: str) -> Callable[[Run], bool]:
+    """A filter of runs: by the beginning of the id, by the version of a library, or by the commit; by default all."""
+    match = VERSION.fullmatch(selection)
     if not match:
-        return lambda run: run.id.startswith(meant)
+        return lambda run: run.id.startswith(selection)
     name, version = match.groups()
     if name == COMMIT:
         return lambda run: bool(run.commit) and (run.commit.startswith(version) or version.startswith(run.commit))
@@ -75,14 +77,14 @@ def _wanted(meant: str) -> Callable[[Run], bool]:
 
 
 def _machines(folder: Path, word: str) -> Iterator[Path]:
-    """The machines' folders in a folder of results, or the folder itself where it is a machine's."""
+    """The folders of the machines in a folder of results, or the folder itself if it is a machine's."""
     if not folder.is_dir():
         raise UsageError(f"no results at {word!r:.120}; expected {FORMS}")
     folder = folder.resolve()
-    there = [each for each in (folder, *sorted(folder.iterdir())) if _is_machine(each)]
-    if not there:
+    folders = [path for path in (folder, *sorted(folder.iterdir())) if _is_machine(path)]
+    if not folders:
         raise UsageError(f"{folder} holds no results; `attnsuite run` makes them")
-    yield from there[:1] if there[0] == folder else there
+    yield from folders[:1] if folders[0] == folder else folders
 
 
 def _is_machine(folder: Path) -> bool:
@@ -90,20 +92,22 @@ def _is_machine(folder: Path) -> bool:
 
 
 def compared(old: Side, new: Side, margin: float = MARGIN) -> list[RunComparison]:
-    """Each machine that both sides have; where each has one alone, these. UsageError where they have none in common."""
+    """Compare each machine that both sides have; if each side has a single machine, compare these two. Raises
+    UsageError if the sides have no machine in common.
+    """
     names = [name for name in new.machines if name in old.machines]
     if not names and len(old.machines) == len(new.machines) == 1:
         return [_compared((old, next(iter(old.machines))), (new, next(iter(new.machines))), margin)]
     if not names:
         has = (f"{side.word} has {', '.join(side.machines)}" for side in (old, new))
         raise UsageError(f"the sides have no machine in common: {', '.join(has)}; name a machine's folder on each side")
-    found = [_compared((old, name), (new, name), margin) for name in names]
+    comparisons = [_compared((old, name), (new, name), margin) for name in names]
     alone = [note for side, other in ((old, new), (new, old)) for note in _alone(side, other)]
-    return [*found[:-1], replace(found[-1], notes=(*found[-1].notes, *alone))]
+    return [*comparisons[:-1], replace(comparisons[-1], notes=(*comparisons[-1].notes, *alone))]
 
 
 def _alone(side: Side, other: Side) -> Iterator[str]:
-    """The machines that one side alone has, in a line."""
+    """A line with the machines that only one side has."""
     if names := [name for name in side.machines if name not in other.machines]:
         yield f"{side.word} alone has {', '.join(names)}"
 
@@ -111,10 +115,10 @@ def _alone(side: Side, other: Side) -> Iterator[str]:
 def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> RunComparison:
     before, after = (side.machines[name] for side, name in (old, new))
     notes = [*_differences(before.run, after.run)]
-    mine, other = after.run.machine, before.run.machine
-    alike = not any(differences(mine, other))
+    current, former = after.run.machine, before.run.machine
+    alike = not any(differences(current, former))
     if not alike:
-        notes.insert(0, f"the machines differ ({in_words(mine, other)}): {NOT_COMPARED}")
+        notes.insert(0, f"the machines differ ({in_words(current, former)}): {NOT_COMPARED}")
     elif same := of_one_run(before, after):
         notes.append(f"{same:,} measurements belong to the same run on both sides and are not compared")
     known = spreads(after.repeats) or spreads(before.repeats)
@@ -131,7 +135,7 @@ def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Ru
 
 
 def _named(side: Side, machine: str) -> str:
-    """The word, its machine, and of its newest run the time, commit and version of torch."""
+    """A line about a side: its word, its machine, and the time, commit and torch version of the newest run."""
     run = side.machines[machine].run
     commit, torch = run.commit and f"commit {run.commit}", f"torch {run.versions.get('torch', 'unknown')}"
     parts = (machine, run.started[:16].replace("T", " "), commit, torch)
@@ -139,7 +143,7 @@ def _named(side: Side, machine: str) -> str:
 
 
 def _differences(old: Run, new: Run) -> Iterator[str]:
-    """What differs beside the rows: versions of libraries, and the suite."""
+    """Lines about other differences: versions of libraries, and the suite's sources."""
     pairs = {
         name: (old.versions.get(name, "absent"), new.versions.get(name, "absent"))
         for name in {**old.versions, **new.versions}
@@ -151,18 +155,18 @@ def _differences(old: Run, new: Run) -> Iterator[str]:
 
 
 def changes(old: Sequence[Row], new: Sequence[Row]) -> list[Change]:
-    """The rows whose status differs, those that fail now first; then what changed, what is new and what is gone.
+    """The rows whose status differs: first new failures, then other changes, new rows and rows that are gone.
 
-    A known bug does not count as failing.
+    Known bugs do not count as failures.
     """
     before: dict[tuple[str, ...], Row] = {row.key: row for row in old}
     after: dict[tuple[str, ...], Row] = {row.key: row for row in new}
-    found = [_change(before.get(key), after.get(key)) for key in dict.fromkeys((*after, *before))]
-    return sorted(filter(None, found), key=lambda change: (not change.worse, not change.new, not change.old))
+    differing = [_change(before.get(key), after.get(key)) for key in dict.fromkeys((*after, *before))]
+    return sorted(filter(None, differing), key=lambda change: (not change.worse, not change.new, not change.old))
 
 
 def both(old: Sequence[Row], new: Sequence[Row]) -> int:
-    """How many rows have one like it on the other side."""
+    """The number of rows that both sides have."""
     return len({row.key for row in old} & {row.key for row in new})
 
 

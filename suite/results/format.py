@@ -1,4 +1,4 @@
-"""Files of a run, `results/<machine>/<run>/` ↔ rows: what each line holds, and which line breaks it."""
+"""The files of a run, `results/<machine>/<run>/`: encoding and decoding of rows, and errors by line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ AnyRow: TypeAlias = Outcome | Measurement | TrainingRow | ClaimResult | Repetiti
 
 
 class Damaged(UsageError):
-    """A file of results is not as it was written; `refusal` names the file and the line."""
+    """A file of results that was edited or truncated; `refusal` has its path and line."""
 
     def __init__(self, path: Path, why: str, where: str = "") -> None:
         self.refusal = Refusal(str(path), where, why)
@@ -71,7 +71,7 @@ def line_of(row: AnyRow) -> bytes:
 
 
 def _checked(row: AnyRow) -> AnyRow:
-    """The row. Raises ValidationError where fields contradict each other, which their annotations cannot say."""
+    """Return the row. Raises ValidationError for fields that contradict each other, which types cannot express."""
     if isinstance(row, Outcome) and row.status not in STATUSES:
         raise msgspec.ValidationError(f"no outcome has the status {row.status} - at `$.status`")
     if isinstance(row, Measurement):
@@ -85,12 +85,12 @@ def _checked(row: AnyRow) -> AnyRow:
 
 
 def packed(data: bytes) -> bytes:
-    """The data in gzip's format without a name and a date, so that equal data gives equal bytes."""
+    """The data in gzip format without a name and a date, so that equal data gives equal bytes."""
     return gzip.compress(data, 9, mtime=0)
 
 
 def unpacked(path: Path) -> bytes:
-    """The content of a file, which is unpacked if its name ends in .gz. Raises Damaged where that fails."""
+    """The content of a file, decompressed if its name ends in .gz. Raises Damaged if decompression fails."""
     with file_errors(path, "read"):
         data = read_bytes(path)
     if path.suffix != ".gz":
@@ -106,9 +106,9 @@ def unpacked(path: Path) -> bytes:
 
 
 def read_run(folder: Path) -> Run:
-    """The run in a folder, with its facts; the run and its machine are called like their folders.
+    """The run in a folder, with its facts. Its id and its machine's name are those of the folders.
 
-    Raises Damaged for a file that is not as it was written, and UsageError for another format.
+    Raises Damaged for an invalid file, and UsageError for another format.
     """
     path = folder / RUN
     with file_errors(path, "read"):
@@ -127,7 +127,7 @@ def _decoded(path: Path, data: bytes, kind: type[Noted]) -> Noted:
         if version == FORMAT or kind is Facts:
             return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
-        raise Damaged(path, *_said(error)) from None
+        raise Damaged(path, *_message(error)) from None
     remedy = "attnsuite at commit 16487cc reads it" if version == FORMAT - 1 else "update attnsuite"
     raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which this attnsuite reads; {remedy}")
 
@@ -146,7 +146,7 @@ def facts_text(facts: Facts) -> bytes:
 def read_rows(folder: Path, kind: str, refusals: list[Refusal] | None = None) -> list[AnyRow]:
     """The rows of one kind of a run, in file order.
 
-    Raises Damaged for the first line that is no such row; with `refusals` all such lines are added there instead.
+    Raises Damaged for the first invalid line; with `refusals`, all invalid lines are added to that list instead.
     """
     paths = (folder / f"{kind}{suffix}" for suffix in SUFFIXES)
     return [row for path in paths if path.exists() for row in _rows(path, KINDS[kind], refusals)]
@@ -166,7 +166,7 @@ def _rows(path: Path, kind: type[AnyRow], refusals: list[Refusal] | None) -> lis
         try:
             rows.append(_checked(decoder.decode(line)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            why, where = _said(error)
+            why, where = _message(error)
             errors.append(Damaged(path, why, ", ".join(filter(None, (f"line {number}", where)))))
     if refusals is None:
         raise errors[0]
@@ -176,8 +176,8 @@ def _rows(path: Path, kind: type[AnyRow], refusals: list[Refusal] | None) -> lis
     return rows
 
 
-def _said(error: Exception) -> tuple[str, str]:
-    """What is wrong with a JSON value, and its field: `Expected `str`, got `int``, `field status`."""
+def _message(error: Exception) -> tuple[str, str]:
+    """The message and the field of a JSON error, as ("Expected `str`, got `int`", "field status")."""
     why, _, place = str(error).partition(" - at `")
     return why, f"field {place.strip('`').removeprefix('$').removeprefix('.')}" if place.strip(
         "`"
@@ -185,7 +185,7 @@ def _said(error: Exception) -> tuple[str, str]:
 
 
 def altered(folder: Path, run: Run) -> list[Refusal]:
-    """The files of a finished run that are not as it wrote them: altered, missing or unknown."""
+    """The files of a finished run that were altered, are missing or are unknown."""
     actual, expected = hashes(folder), run.files if run.finished else hashes(folder)
     refusals = [
         Refusal(str(folder / name), "", f"{RUN} names no such file; move it away")
@@ -200,7 +200,7 @@ def altered(folder: Path, run: Run) -> list[Refusal]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a run but run.json, by name."""
+    """The SHA-256 of each file of a run except run.json, by name."""
     files = sorted(path for path in folder.iterdir() if path.name != RUN and path.name[0] != ".")
     return {path.name: hashlib.sha256(read_bytes(path)).hexdigest() for path in files}
 

@@ -1,6 +1,7 @@
 """The history of times, memory and failures: results/history.csv, a line per implementation, workload, machine and run.
 
-The file keeps what runs measured whose folders are removed later. Steps are found in it and in the runs that are there.
+The file keeps the measurements of runs whose folders are removed later. Steps are computed from it and from the stored
+runs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MANY = 3
 
 
 class Line(Row, frozen=True):
-    """A line of history.csv: one measurement in short, or (without a workload) the failures of an implementation."""
+    """A line of history.csv: a measurement in short or, without a workload, the failures of an implementation."""
 
     machine: Name
     run: Name
@@ -80,7 +81,7 @@ class Line(Row, frozen=True):
 
     @property
     def table(self) -> tuple[str, ...]:
-        """What rows share that were measured round by round together."""
+        """The key that rows share if they were measured round by round together."""
         return self.contract, self.workload, self.dtype, self.device, str(self.threads), self.direction, self.cache
 
     @property
@@ -90,7 +91,7 @@ class Line(Row, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run in history. `marks` say what differs from the run before on the machine: `torch 2.12.0 → 2.13.0`."""
+    """A run in history. `marks` lists differences from the run before on the machine: `torch 2.12.0 → 2.13.0`."""
 
     machine: str
     id: str
@@ -102,7 +103,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The value of a series in a run, with the interval of its own samples; an end that has none is None."""
+    """The value of a series in a run, with the interval of its samples; an unbounded end is missing."""
 
     run: str
     value: float
@@ -112,7 +113,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step in a series: from `run` on, the level is `ratio` times the level until `after`, within low and high."""
+    """A step in a series: from `run` on, the level is `ratio` (from `low` to `high`) times the level until `after`."""
 
     run: str
     after: str
@@ -126,10 +127,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One quantity of an implementation in one timed table on one machine, a point for each run, the newest last.
+    """One quantity of an implementation in one timed table on one machine, a point per run, the newest last.
 
-    `quantity` is `ratio`, time as a multiple of the baseline's in the same rounds; `time`, in seconds, where there is
-    no such ratio; or `memory`, in bytes at the peak of a call.
+    `quantity` is `ratio`: time as a multiple of the baseline's in the same rounds; `time` in seconds without such a
+    ratio; or `memory`: bytes at the peak of a call.
     """
 
     machine: str
@@ -144,7 +145,7 @@ class Series:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The medians between steps, the newest last: one more than there are steps."""
+        """The medians between steps, the newest last; there is one more than steps."""
         runs = [point.run for point in self.points]
         starts = [0, *(runs.index(change.run) for change in self.changes)]
         parts = (self.points[start:end] for start, end in zip(starts, [*starts[1:], len(runs)], strict=True))
@@ -153,7 +154,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A status or a number of failures in `run` that differs from the last run before: `measured` → `refused`."""
+    """A status or a number of failures in `run` that differs from the run before, as `measured` → `refused`."""
 
     machine: str
     run: str
@@ -179,8 +180,8 @@ class History:
 def history_of(results: Path, baseline: str = "") -> History:
     """The history of a folder of results.
 
-    `baseline` is the implementation, by its full name, to which ratios refer; by default each contract's own. Raises
-    UsageError for a damaged file.
+    Ratios refer to `baseline`, the full name of an implementation; by default to each contract's own. Raises UsageError
+    for a damaged file.
     """
     lines = read_lines(results)
     if baseline:
@@ -197,9 +198,9 @@ def history_of(results: Path, baseline: str = "") -> History:
 
 
 def update(results: Path, source: Path | None = None) -> int:
-    """Add the runs of a folder of results, or those that `source` knows, to its history.csv; returns how many are new.
+    """Add the finished runs of a folder of results, or of `source`, to its history.csv; return the number of new runs.
 
-    Raises UsageError where it cannot be read or written.
+    Raises UsageError if a file cannot be read or written.
     """
     stored, known = list(_stored(results / FILE)), read_lines(source or results)
     if source and not known:
@@ -216,7 +217,7 @@ def update(results: Path, source: Path | None = None) -> int:
 
 
 def read_lines(results: Path) -> list[Line]:
-    """The lines of history.csv, and those of finished runs that it does not have yet."""
+    """The lines of history.csv, and the lines of finished runs that it lacks."""
     lines = list(_stored(results / FILE))
     there = {(line.machine, line.run) for line in lines}
     for machine in machines(results):
@@ -251,8 +252,8 @@ def lines_of(run: Run, measurements: Sequence[Measurement], outcomes: Iterable[O
     baselines = {(m.contract, *m.table): m.seconds for m in measurements if m.implementation == names.get(m.contract)}
     same = ("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache")
     for row in measurements:
-        beside = baselines.get((row.contract, *row.table), ())
-        logs = [math.log(mine / theirs) for mine, theirs in zip(row.seconds, beside, strict=False)]
+        base = baselines.get((row.contract, *row.table), ())
+        logs = [math.log(seconds / other) for seconds, other in zip(row.seconds, base, strict=False)]
         ratios = [None if value is None else math.exp(value) for value in _summary(logs)]
         numbers: dict[str, Any] = dict(zip(("median", "low", "high"), _summary(row.seconds), strict=True))
         numbers |= zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True)
@@ -280,20 +281,21 @@ def lines_of(run: Run, measurements: Sequence[Measurement], outcomes: Iterable[O
 def _summary(samples: Sequence[float]) -> tuple[float | None, ...]:
     if not samples:
         return None, None, None
-    found = interval(samples)
-    return tuple(value if math.isfinite(value) else None for value in (found.median, found.low, found.high))
+    middle = interval(samples)
+    return tuple(value if math.isfinite(value) else None for value in (middle.median, middle.low, middle.high))
 
 
 def _to_baseline(lines: Iterable[Line], baseline: str) -> list[Line]:
-    """The lines with ratios to this implementation, where it was timed in the same table of the same run.
+    """The lines with ratios to this implementation, if it was timed in the same table of the same run.
 
-    Both ratios to the contract's baseline are divided, so the interval holds with at least twice the doubt of one.
+    The two ratios to the contract's baseline are divided, so the probability of error of the interval is at most
+    doubled.
     """
     lines = list(lines)
     pinned = {(line.run, line.table): line for line in lines if line.implementation == baseline and line.ratio}
 
-    def ratio(mine: float | None, theirs: float | None) -> float | None:
-        return mine / theirs if mine and theirs else None
+    def ratio(numerator: float | None, denominator: float | None) -> float | None:
+        return numerator / denominator if numerator and denominator else None
 
     def to(line: Line) -> Line:
         base = pinned.get((line.run, line.table))
@@ -315,22 +317,22 @@ def _runs(lines: Sequence[Line]) -> Iterator[PastRun]:
 
 
 def _series(lines: Sequence[Line]) -> list[Series]:
-    """The series of one machine, with their steps; series of one quantity are tested together."""
+    """The series of one machine with their steps. Series of the same quantity are tested together."""
     sources = {(line.run, line.implementation): line.source for line in lines}
     torch = {line.run: line.torch for line in lines}
     points: dict[tuple[str, ...], list[Point]] = defaultdict(list)
-    like: dict[tuple[str, ...], Line] = {}
+    lines_by_key: dict[tuple[str, ...], Line] = {}
     for line in lines:
         for quantity, point in _points(line):
             key = (quantity, line.baseline if quantity == "ratio" else "", line.implementation, *line.table)
             points[key].append(point)
-            like[key] = line
+            lines_by_key[key] = line
     series = []
     for quantity in VERDICTS:
         keys = [key for key in points if key[0] == quantity]
-        found = steps_of([[math.log(point.value) for point in points[key]] for key in keys])
-        for key, steps in zip(keys, found, strict=True):
-            line, at = like[key], points[key]
+        steps_by_key = steps_of([[math.log(point.value) for point in points[key]] for key in keys])
+        for key, steps in zip(keys, steps_by_key, strict=True):
+            line, at = lines_by_key[key], points[key]
             changes = []
             for step in steps:
                 run, after = at[step.at].run, at[step.at - 1].run
@@ -341,7 +343,7 @@ def _series(lines: Sequence[Line]) -> list[Series]:
                 changes.append(Change(run, after, step.ratio, step.low, step.high, verdict, tuple(marks)))
             words = (line.machine, line.implementation, line.contract, line.workload, line.table_in_words)
             series.append(Series(*words, quantity, key[1], tuple(at), tuple(changes)))
-    return sorted(_suspecting(series), key=lambda one: (one.contract, one.table, one.implementation, one.quantity))
+    return sorted(_suspecting(series), key=lambda item: (item.contract, item.table, item.implementation, item.quantity))
 
 
 def _points(line: Line) -> Iterator[tuple[str, Point]]:
@@ -354,19 +356,19 @@ def _points(line: Line) -> Iterator[tuple[str, Point]]:
 
 
 def _suspecting(series: Sequence[Series]) -> list[Series]:
-    """The series; where many of a table step alike beside one baseline, each step has a mark that says so."""
+    """The series with marks on steps that many series of a table share, because their baseline may have changed."""
     ratios = [member for member in series if member.quantity == "ratio"]
     members = Counter((ratio.contract, ratio.table, ratio.baseline) for ratio in ratios)
     alike = Counter(
         (ratio.contract, ratio.table, ratio.baseline, c.run, c.verdict) for ratio in ratios for c in ratio.changes
     )
 
-    def suspected(one: Series, change: Change) -> Change:
-        table = (one.contract, one.table, one.baseline)
+    def suspected(item: Series, change: Change) -> Change:
+        table = (item.contract, item.table, item.baseline)
         count = alike[*table, change.run, change.verdict]
-        if one.quantity != "ratio" or count < max(MANY, members[table] / 2):
+        if item.quantity != "ratio" or count < max(MANY, members[table] / 2):
             return change
-        mark = f"{count} of {members[table]} alike: {one.baseline} may be what changed"
+        mark = f"{count} of {members[table]} alike: {item.baseline} may be what changed"
         return changed(change, marks=(*change.marks, mark))
 
     return [changed(member, changes=tuple(suspected(member, change) for change in member.changes)) for member in series]

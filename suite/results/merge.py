@@ -1,4 +1,4 @@
-"""Merging: runs of several machines and shards are copied into one folder, and missing shards are named."""
+"""Merging: copy runs of several machines and shards into one folder, and report missing shards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_REQUEST = 100
 
 @dataclass(frozen=True)
 class Merged:
-    """The runs that are new in the folder, each with its machine's folder and its number of rows, and notes."""
+    """The result of merging: new runs, each with its machine's folder and its number of rows; and notes."""
 
     runs: Sequence[tuple[Run, int]]
     notes: Sequence[str]
@@ -34,17 +34,17 @@ class Merged:
 
 
 def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged:
-    """Copy all finished runs that are below these folders, at any depth, into one folder of results.
+    """Copy all finished runs in these folders, at any depth, into one folder of results.
 
-    Nothing is reconciled: runs are immutable, and the newest row of a test counts. Merging again changes nothing.
+    Runs are immutable and are not combined: the newest row of a test counts. Merging again changes nothing.
 
-    Raises UsageError for folders without results, for a damaged run, and for missing shards, and copies nothing then.
-    With `partial`, missing shards are only noted.
+    Raises UsageError for folders without results, for a damaged run and for missing shards; nothing is copied then.
+    With `partial`, missing shards become notes.
     """
-    found = {folder: read_run(folder) for folder in dict.fromkeys(each for top in folders for each in _below(top))}
-    finished = {folder: run for folder, run in found.items() if run.finished}
+    runs = {folder: read_run(folder) for folder in dict.fromkeys(each for top in folders for each in _below(top))}
+    finished = {folder: run for folder, run in runs.items() if run.finished}
     stored = [run for name in machines(into) for run in runs_of(into, name).values() if run.finished]
-    unfinished = [f"{folder}: {request(run)} is not finished" for folder, run in found.items() if not run.finished]
+    unfinished = [f"{folder}: {request(run)} is not finished" for folder, run in runs.items() if not run.finished]
     missing = [*unfinished, *missing_shards([*finished.values(), *stored])]
     if missing and not partial:
         raise UsageError(f"{'; '.join(missing)}. Nothing was merged; --partial merges the others")
@@ -61,15 +61,15 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged:
 
 
 def missing_shards(runs: Sequence[Run]) -> Iterator[str]:
-    """The shards that no run answered, one line for each request."""
+    """A line for each request with missing shards."""
     requests: dict[object, list[Run]] = {}
     for run in runs:
         if run.divided:
             requests.setdefault(request_of(run)[:4], []).append(run)
     for members in requests.values():
-        answered = {shard for run in members for shard in run.covers}
+        present = {shard for run in members for shard in run.covers}
         total = members[0].divided
-        missing = [name for index in range(1, total + 1) if (name := str(Shard(index, total))) not in answered]
+        missing = [name for index in range(1, total + 1) if (name := str(Shard(index, total))) not in present]
         if missing:
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
             names = f"{', '.join(missing[:LISTED])}{more}"
@@ -77,27 +77,27 @@ def missing_shards(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def request(run: Run) -> str:
-    """What was requested, in words that fit in a line."""
+    """The request of a run, shortened to fit in a line."""
     return run.request if len(run.request) <= LONGEST_REQUEST else f"{run.request[: LONGEST_REQUEST - 1]}…"
 
 
 def _below(top: Path) -> list[Path]:
-    """The folders of runs in a folder, at any depth. UsageError where there are none or where it cannot be read."""
+    """The folders of runs in a folder, at any depth. Raises UsageError for a folder without runs or without access."""
     if not top.is_dir():
         raise UsageError(
             f"no folder {str(top)!r}; `attnsuite report` merges folders in which check or bench stored results"
         )
-    found, seen = list[Path](), {top.resolve()}
+    folders, seen = list[Path](), {top.resolve()}
     for place_, names, files in os.walk(top, onerror=_refuse, followlinks=True):
         folder = Path(place_)
         refuse_former(folder)
         below = {name: (folder / name).resolve() for name in sorted(names) if not name.startswith(".")}
         names[:] = [name for name, real in below.items() if real not in seen]
         seen |= {*below.values()}
-        found += [folder] if RUN in files else []
-    if not found:
+        folders += [folder] if RUN in files else []
+    if not folders:
         raise UsageError(f"{top} and the folders in it hold no results to merge")
-    return found
+    return folders
 
 
 def _refuse(error: OSError) -> None:
@@ -105,9 +105,9 @@ def _refuse(error: OSError) -> None:
 
 
 def _copy(folder: Path, machine: Path) -> Path | None:
-    """Copy a run into the folder of its machine, run.json last, and return its folder; None where it is there already.
+    """Copy a run into the folder of its machine, run.json last. Return its folder, or None if it is already there.
 
-    A run whose name another run has gets a number behind it.
+    A number is appended to a name that another run has.
     """
     for number in count(1):
         target = machine / (folder.name if number == 1 else f"{folder.name}-{number}")

@@ -1,4 +1,4 @@
-"""The folder of a machine in results/: two machines of one model that differ in what times depend on have one each."""
+"""The folder of a machine in results/. Machines of one name whose differences affect times have separate folders."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from attnsuite.model import Machine, UsageError
 from attnsuite.results.format import RUN, read_run
 
 LEAST_DIFFERENCE = 0.05
-"""The least relative difference of the memories of two machines: a kernel keeps a few MB more or less for itself from
-boot to boot, and modules of memory come in steps of an eighth and more."""
+"""The least relative difference between the memories of two machines. A kernel reserves a few MB more or less from boot
+to boot, and memory modules come in steps of at least an eighth."""
 
 
 def place(results: Path, machine: Machine) -> tuple[Machine, str]:
-    """The machine, called like its folder, and a note where that is not its own name.
+    """The machine, named like its folder, and a note if that is not its own name.
 
-    The folder is one whose runs are all of a machine like it; else a new one, which is named by the difference from
-    the machine that has the plain name already.
+    The folder is one whose runs are all from a machine like it. Otherwise a new folder is named after the difference
+    from the machine that has the plain name.
     """
     folders = [results / machine.name, *sorted(results.glob(f"{machine.name}-*"))]
-    there = {folder.name: machines for folder in folders if (machines := known(folder))}
-    mine = [name for name, others in there.items() if unlike(machine, others) is None]
-    name = mine[0] if mine else _free_name(machine, there)
+    machines_of = {folder.name: machines for folder in folders if (machines := known(folder))}
+    own = [name for name, others in machines_of.items() if unlike(machine, others) is None]
+    name = own[0] if own else _free_name(machine, machines_of)
     if name == machine.name:
         return machine, ""
-    other = unlike(machine, there.get(machine.name, ()))
+    other = unlike(machine, machines_of.get(machine.name, ()))
     reason = f"{results / machine.name} belongs to {in_words(other, machine)}; " if other else ""
     return replace(machine, name=name), f"{reason}results of this machine are in {results / name}"
 
 
 def known(folder: Path) -> list[Machine]:
-    """The machines of the runs in a folder, the newest last; runs that cannot be read are left to their reader."""
+    """The machines of the runs in a folder, the newest last; empty if a run cannot be read."""
     try:
         return [read_run(path.parent).machine for path in sorted(folder.glob(f"*/{RUN}"))]
     except UsageError:
@@ -42,12 +42,14 @@ def known(folder: Path) -> list[Machine]:
 
 
 def unlike(machine: Machine, others: Sequence[Machine]) -> Machine | None:
-    """The last of the others that cannot be this machine. A fact that one of two lacks does not tell them apart."""
+    """The last of the others that differs from this machine, or None. A fact that one of the two lacks is no
+    difference.
+    """
     return next((other for other in reversed(others) if any(differences(machine, other))), None)
 
 
 def _free_name(machine: Machine, there: Mapping[str, Sequence[Machine]]) -> str:
-    """A name that says how the machine differs from those whose folders are called like the rest of it."""
+    """A name that adds the differences from machines whose folders have the name so far."""
     name = machine.name
     while (other := unlike(machine, there.get(name, ()))) is not None:
         words = " ".join((name, *(mine for mine, _ in differences(machine, other))))
@@ -56,12 +58,12 @@ def _free_name(machine: Machine, there: Mapping[str, Sequence[Machine]]) -> str:
 
 
 def in_words(machine: Machine, other: Machine) -> str:
-    """What a machine has that another has not, and what that has: "a machine with L3 300 MiB, not 260 MiB"."""
+    """The differences in words, as "a machine with L3 300 MiB, not 260 MiB"."""
     return "a machine with " + " and ".join(f"{mine}, not {its}" for mine, its in differences(machine, other))
 
 
 def differences(machine: Machine, other: Machine) -> Iterator[tuple[str, str]]:
-    """Each fact in which two machines differ, as it is of the first and of the second."""
+    """The facts in which two machines differ, as pairs of the first and the second."""
     if machine.processor != other.processor:
         yield machine.processor, other.processor
     for what in ("cores", "threads"):

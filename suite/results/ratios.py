@@ -1,6 +1,6 @@
-"""Times and peaks of memory of two sides → ratios with intervals, and the verdicts on them.
+"""Ratios of times and of peak memory between two sides, with intervals and verdicts.
 
-Two runs are judged by how far runs of the same code lie apart on their machine; pairs of processes by each other.
+Two runs are judged by the spread between runs of the same code on their machine; pairs of processes by each other.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NO_SPREAD = "the spread between runs is not known; `attnsuite audit --between-ru
 TOO_FEW = "too few rounds"
 TOO_FEW_PAIRS = "too few pairs of processes"
 FEWEST_RUNS = 5
-"""Runs that tell a spread: with fewer, Student's t makes every interval wider than differences of interest."""
+"""Runs needed for a spread. With fewer, Student's t makes every interval wider than differences of interest."""
 FEWEST_PAIRS = 12
-"""Pairs of processes at least. A process may be some per cent faster or slower than another of the same code all its
-life; with offsets of 2 % (a standard deviation) twelve pairs find a slowdown of 5 % nine times out of ten."""
+"""Fewest pairs of processes. A process may be some per cent faster or slower than another of the same code throughout.
+With offsets of 2 % (a standard deviation), twelve pairs find a slowdown of 5 % nine times out of ten."""
 
 
 class Judgeable(Protocol):
@@ -40,17 +40,17 @@ class Judgeable(Protocol):
     def new(self) -> Measurement: ...
     @property
     def why(self) -> str:
-        """Why no verdict is possible, or empty."""
+        """The reason why no verdict is possible, or empty."""
 
     @property
     def surprise(self) -> float:
-        """Larger where it is less likely that there is no difference."""
+        """Larger if the absence of a difference is less likely."""
 
     def interval(self, doubt: float) -> Interval: ...
 
 
 def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) -> list[Ratio]:
-    """The differences as ratios, in their order, by Holm's method: any false claim has probability 1 − LEVEL."""
+    """The differences as ratios, in their order, by Holm's method: the probability of any false claim is 1 − LEVEL."""
     ratios: dict[int, Ratio] = {}
     doubt, still = 1 - LEVEL, True
     by_surprise = sorted(range(len(differences)), key=lambda place: -differences[place].surprise)
@@ -72,13 +72,13 @@ def _time(difference: Judgeable, doubt: float, margin: float) -> Ratio:
 
 
 def _verdict(what: str, logs: Interval, margin: float) -> str:
-    """The verdict on the logarithm of a ratio of the new to the old."""
+    """The verdict on the logarithm of a ratio, new to old."""
     verdict = judged(Interval(-logs.median, -logs.high, -logs.low), 1, margin).verdict
     return {"faster": BETTER[what], "slower": WORSE[what]}.get(verdict, verdict)
 
 
 def memory(old: Measurement, new: Measurement, margin: float = MARGIN) -> Ratio:
-    """The ratio of both peaks. They are `same` where they lie within METER_ERROR of each other."""
+    """The ratio of both peaks. Its verdict is `same` if they differ by at most METER_ERROR."""
     before, after = max(old.peak or 0.0, 1.0), max(new.peak or 0.0, 1.0)
     low = max(after - METER_ERROR, 1.0) / (before + METER_ERROR)
     high = (after + METER_ERROR) / (before - METER_ERROR) if before > METER_ERROR else math.inf
@@ -94,9 +94,9 @@ def memory(old: Measurement, new: Measurement, margin: float = MARGIN) -> Ratio:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far runs of the same code lie apart: standard deviations, between runs, of the logarithms of a time.
+    """The spread between runs of the same code: standard deviations of the logarithms of a time.
 
-    `of_ratios` is of the time relative to the baseline's, `of_times` of the time alone; a call takes `seconds`.
+    `of_ratios` is for times relative to the baseline's, `of_times` for times alone; a call takes `seconds`.
     """
 
     workload: str
@@ -108,12 +108,12 @@ class Spread:
 
 
 def spreads(rows: Iterable[Repetition]) -> list[Spread]:
-    """The spreads of workloads that at least FEWEST_RUNS runs have timed."""
+    """The spreads of workloads with at least FEWEST_RUNS runs."""
     alike: dict[tuple[str, int], list[Repetition]] = {}
     for row in rows:
         alike.setdefault((row.workload, row.threads), []).append(row)
-    found = [_spread(workload, threads, members) for (workload, threads), members in alike.items()]
-    return [spread for spread in found if spread.runs >= FEWEST_RUNS]
+    estimates = [_spread(workload, threads, members) for (workload, threads), members in alike.items()]
+    return [spread for spread in estimates if spread.runs >= FEWEST_RUNS]
 
 
 def _spread(workload: str, threads: int, rows: Sequence[Repetition]) -> Spread:
@@ -125,7 +125,7 @@ def _spread(workload: str, threads: int, rows: Sequence[Repetition]) -> Spread:
 
 
 def _deviation(groups: Iterable[Sequence[float]]) -> float:
-    """The standard deviation within groups, pooled over them; infinite where no group has two values."""
+    """The standard deviation within groups, pooled; infinite if no group has two values."""
     squares, degrees = 0.0, 0
     for values in groups:
         squares += sum((value - fmean(values)) ** 2 for value in values)
@@ -134,21 +134,22 @@ def _deviation(groups: Iterable[Sequence[float]]) -> float:
 
 
 def nearest(known: Sequence[Spread], seconds: float, threads: int) -> Spread | None:
-    """The spread of the workload whose calls take most nearly as long, on as many threads; None where there is none."""
+    """The spread of the workload whose calls take the most similar time, on the same number of threads, or None."""
     able = [spread for spread in known if spread.threads == threads]
     return min(able, key=lambda spread: abs(math.log(spread.seconds / seconds)), default=None)
 
 
 def width(deviation: float, runs: int, doubt: float) -> float:
-    """Half the interval of a normal value whose standard deviation `runs` runs have told; it misses with this
-    probability. Implementations of one run share its baseline, so they count as one run.
+    """Half the width of an interval for a normal value whose standard deviation was estimated from `runs` runs.
+
+    The value lies outside with probability `doubt`. Implementations of one run share its baseline and count as one run.
     """
     return student(runs - 1, doubt / 2) * deviation
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The logarithm of a ratio, and its standard deviation as `runs` runs of the machine told it."""
+    """The logarithm of a ratio, and its standard deviation as estimated from `runs` runs of the machine."""
 
     old: Measurement
     new: Measurement
@@ -167,21 +168,21 @@ class Difference:
 
 
 def times_of_runs(old: Recorded, new: Recorded, known: Sequence[Spread], margin: float = MARGIN) -> list[Ratio]:
-    """The ratios of all times that both sides have, in the order of rows; smaller differences than `margin` are none.
+    """The ratios of all times that both sides have, in the order of rows; a difference below `margin` is not claimed.
 
-    A ratio is of an implementation's time relative to the baseline's, where both runs have that unchanged in the same
-    table; of its time alone otherwise. Its variance is that of two runs of the same code, and that of both medians.
+    A ratio is of times relative to the baseline's if both runs have the same baseline in the same table, and of times
+    alone otherwise. Its variance is that between runs of the same code plus that of both medians.
     """
     return judged_together(list(_differences(old, new, known)), margin)
 
 
 def memories_of_runs(old: Recorded, new: Recorded, margin: float = MARGIN) -> list[Ratio]:
-    """The ratios of all peaks that both have, in the order of rows."""
+    """The ratios of all peaks that both sides have, in the order of rows."""
     return [memory(before, after, margin) for before, after in _pairs(old, new) if before.peak is not None]
 
 
 def of_one_run(old: Recorded, new: Recorded) -> int:
-    """How many measurements are the same row of the same run on both sides, and so are not compared."""
+    """The number of measurements that are the same row of the same run on both sides; they are not compared."""
     return len({(run, row.key) for run, row in old.measured} & {(run, row.key) for run, row in new.measured})
 
 
@@ -196,24 +197,24 @@ def _pairs(old: Recorded, new: Recorded) -> Iterator[tuple[Measurement, Measurem
 def _differences(old: Recorded, new: Recorded, known: Sequence[Spread]) -> Iterator[Difference]:
     sides = [_Timed(old), _Timed(new)]
     for before, after in _pairs(old, new):
-        beside = _unchanged(sides, before)
-        logs = [side.logs(row, beside) for side, row in zip(sides, (before, after), strict=True)]
-        medians = [interval(each) for each in logs]
+        relative = _unchanged(sides, before)
+        logs = [side.logs(row, relative) for side, row in zip(sides, (before, after), strict=True)]
+        medians = [interval(values) for values in logs]
         log = medians[1].median - medians[0].median
         spread = nearest(known, interval(after.seconds).median, after.threads)
-        errors = [(each.high - each.low) / (2 * NormalDist().inv_cdf((1 + LEVEL) / 2)) for each in medians]
+        errors = [(middle.high - middle.low) / (2 * NormalDist().inv_cdf((1 + LEVEL) / 2)) for middle in medians]
         if spread is None:
             yield Difference(before, after, log, math.inf, why=NO_SPREAD)
         elif not all(map(math.isfinite, errors)):
             yield Difference(before, after, log, math.inf, why=TOO_FEW)
         else:
-            between = spread.of_ratios if beside else spread.of_times
+            between = spread.of_ratios if relative else spread.of_times
             deviation = math.sqrt(2 * between**2 + sum(error**2 for error in errors))
             yield Difference(before, after, log, deviation, spread.runs)
 
 
 class _Timed:
-    """The measurements of a side by what was timed, and their runs."""
+    """The measurements of a side by key, and their runs."""
 
     def __init__(self, recorded: Recorded) -> None:
         self._rows = {row.key: (recorded.runs[identity], row) for identity, row in recorded.measured}
@@ -222,24 +223,24 @@ class _Timed:
         return self._rows[row.key][0]
 
     def baseline(self, row: Measurement) -> Measurement | None:
-        """The baseline in the same table of the same run; None where it is not there, or is what is compared."""
+        """The baseline's measurement in the same table of the same run; None if it is missing or is this row."""
         run = self.run(row)
         facts = run.facts.contracts.get(row.contract)
         key = (f"{row.contract}/{facts.baseline if facts else ''}", *row.table)
-        there, found = self._rows.get(key, (None, None))
-        return found if found and there == run and found.seconds and key != row.key else None
+        source, baseline = self._rows.get(key, (None, None))
+        return baseline if baseline and source == run and baseline.seconds and key != row.key else None
 
-    def logs(self, row: Measurement, beside: bool) -> list[float]:
-        """The logarithms of its samples, or of their ratios to the baseline's of the same rounds."""
-        mine = self._rows[row.key][1]
-        base = self.baseline(mine) if beside else None
+    def logs(self, row: Measurement, relative: bool) -> list[float]:
+        """The logarithms of samples or, if `relative`, of their ratios to the baseline's samples of the same rounds."""
+        measured = self._rows[row.key][1]
+        base = self.baseline(measured) if relative else None
         if base is None:
-            return [math.log(sample) for sample in mine.seconds]
-        return [math.log(sample / its) for sample, its in zip(mine.seconds, base.seconds, strict=False)]
+            return [math.log(sample) for sample in measured.seconds]
+        return [math.log(sample / its) for sample, its in zip(measured.seconds, base.seconds, strict=False)]
 
 
 def _unchanged(sides: Sequence[_Timed], row: Measurement) -> bool:
-    """Whether both sides have the baseline in the same table, of the same source, with the same libraries."""
+    """Whether both sides have the baseline in the same table, with the same source and the same libraries."""
     (old, base), (new, other) = [(side.run(row), side.baseline(row)) for side in sides]
     if base is None or other is None:
         return False
@@ -257,7 +258,7 @@ def _same_libraries(old: Run, new: Run) -> bool:
 
 @dataclass(frozen=True)
 class Paired:
-    """A workload's times by pair: for each pair of processes the row of either."""
+    """The times of a workload in pairs of processes: for each pair, the rows of both sides."""
 
     pairs: Sequence[tuple[Measurement, Measurement]]
 
@@ -265,7 +266,7 @@ class Paired:
     def logs(self) -> list[float]:
         """For each pair the median over rounds of the logarithm of the new time as a multiple of the old."""
         rounds = [zip(old.seconds, new.seconds, strict=False) for old, new in self.pairs]
-        return [median(math.log(mine / its) for its, mine in each) for each in rounds]
+        return [median(math.log(new / old) for old, new in pair) for pair in rounds]
 
     @cached_property
     def old(self) -> Measurement:
@@ -289,24 +290,24 @@ class Paired:
 
 
 def times(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
-    """The ratios of what was timed in pairs, judged together; smaller differences than `margin` are none."""
-    return judged_together(sorted(paired, key=lambda each: bool(each.why)), margin)
+    """The ratios of times in pairs, judged together; a difference below `margin` is not claimed."""
+    return judged_together(sorted(paired, key=lambda pairs: bool(pairs.why)), margin)
 
 
 def memories(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
-    """The ratios of peaks, of the pair in the middle of those that were measured."""
-    known = ([p for p in each.pairs if p[0].peak is not None and p[1].peak is not None] for each in paired)
+    """The ratios of peaks, of the median pair of those that were measured."""
+    known = ([p for p in timed.pairs if p[0].peak is not None and p[1].peak is not None] for timed in paired)
     ratios = [sorted((memory(*pair, margin) for pair in pairs), key=lambda ratio: ratio.ratio) for pairs in known]
     return [ratio[len(ratio) // 2] for ratio in ratios if ratio]
 
 
 def pairs_of(comparisons: int) -> int:
-    """How many pairs of processes this many comparisons take."""
+    """The number of pairs of processes for this many comparisons."""
     return max(FEWEST_PAIRS, pairs_needed(comparisons, LEVEL))
 
 
 def pairs_needed(comparisons: int, level: float) -> int:
-    """The fewest pairs with which one among this many comparisons can lead to a claim."""
+    """The fewest pairs with which one of this many comparisons can lead to a claim."""
     return math.ceil(1 - math.log2((1 - level) / max(comparisons, 1)))
 
 
@@ -315,11 +316,11 @@ def _summary(rows: Sequence[Measurement]) -> Measurement:
 
 
 def signed_rank(values: Sequence[float], level: float) -> Interval:
-    """The Hodges–Lehmann estimate, the median of the means of all two values, and the signed-rank test's interval.
+    """The Hodges–Lehmann estimate (the median of the means of all pairs of values), with the interval of the
+    signed-rank test.
 
-    It is exact where differences are as likely to lie on either side of the true one, as those of two processes of the
-    same code are; no other shape is assumed. Unbounded where the values are too few for the level. ValueError where
-    there are none.
+    The interval is exact if differences are symmetric about the true one, as between two processes of the same code; no
+    other shape is assumed. It is unbounded if the values are too few for the level. Raises ValueError without values.
 
     Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods (2014), sections 3.2 and 3.3.
     """
@@ -333,7 +334,7 @@ def signed_rank(values: Sequence[float], level: float) -> Interval:
 
 
 def probability(values: Sequence[float]) -> float:
-    """The two-sided probability of as uneven a division by signed ranks, were there no difference."""
+    """The two-sided p-value of the signed-rank test for values without a difference."""
     means = [value + other for place, value in enumerate(values) for other in values[place:]]
     above, below = sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
     ways = sum(_counts(len(values))[: min(above, below) + 1])
@@ -354,7 +355,7 @@ def _rank(count: int, level: float) -> int:
 
 @lru_cache(maxsize=64)
 def _counts(count: int) -> tuple[int, ...]:
-    """In how many ways a subset of the ranks 1 to `count` has each sum, from 0 on."""
+    """The number of subsets of the ranks 1 to `count` with each sum, from 0 on."""
     ways = [1]
     for rank in range(1, count + 1):
         longer = ways + [0] * rank

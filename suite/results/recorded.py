@@ -1,4 +1,4 @@
-"""All runs of a machine → the newest row of each test, workload, training and claim."""
+"""The runs of a machine as one record: the newest row of each test, workload, training and claim."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ TABLES = {"conformance": "outcomes", "benchmark": "measurements", "learning": "t
 
 @dataclass(frozen=True)
 class Recorded:
-    """What results/ holds of one machine: the newest row of each test, and the runs of the machine.
+    """The record of one machine: the newest row of each test, and the runs of the machine.
 
-    `runs` are by id, the newest last; `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
-    with a training, `examined` with a claim, all sorted by key. `repeats` are rows of the audit between runs.
+    `runs` are by id, the newest last. `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
+    with a training, `examined` with a claim, each sorted by key. `repeats` are rows of the audit between runs.
     """
 
     machine: str
@@ -104,7 +104,7 @@ def runs_of(results: Path, machine: str) -> dict[Path, Run]:
 
 @gc_paused()
 def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = lambda run: True) -> Recorded:
-    """What is recorded of one machine in the runs that are wanted. Raises UsageError for files that cannot be read."""
+    """The record of one machine from the `wanted` runs. Raises UsageError for files that cannot be read."""
     folders = {folder: run for folder, run in runs_of(results, machine).items() if wanted(run)}
     runs = {run.id: run for run in folders.values()}
     rows: dict[str, list[tuple[str, Any]]] = {kind: [] for kind in KINDS}
@@ -119,21 +119,21 @@ def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = la
 
 
 def read(results: Path = RESULTS) -> dict[str, Recorded]:
-    """What is recorded of each machine that had a run, by the machine's name."""
+    """The records of all machines that have runs, by name."""
     recorded = (read_machine(results, machine) for machine in machines(results))
     return {record.machine: record for record in recorded if record.runs}
 
 
 def ages(runs: Mapping[str, Run]) -> dict[str, int]:
-    """Each run's place in the order of runs: the newest has the largest."""
+    """The position of each run in the order of runs; the newest has the largest."""
     return {identity: position for position, identity in enumerate(runs)}
 
 
 def newest(runs: Mapping[str, Run], recorded: Iterable[Placed[Row]]) -> tuple[Placed[Row], ...]:
-    """The newest row of each key, sorted by key, without those of tests, workloads and claims that no longer exist.
+    """The newest row of each key, sorted by key, without rows of tests, workloads and claims that no longer exist.
 
-    A row about all cases or workloads (a missing library) replaces all before it, and is replaced by any after it, per
-    implementation and device.
+    A row about all cases or workloads (a missing library) replaces all older rows of its implementation and device, and
+    any newer row replaces it.
     """
     age = ages(runs)
     latest: dict[tuple[str, ...], Placed[Row]] = {}
@@ -154,7 +154,7 @@ def newest(runs: Mapping[str, Run], recorded: Iterable[Placed[Row]]) -> tuple[Pl
 def _existing(
     runs: Mapping[str, Run], age: Mapping[str, int], latest: Iterable[Placed[Any]]
 ) -> Callable[[str, AnyRow], bool]:
-    """Says of a row whether its test, workload or claim still exists, as the newest runs note what there is."""
+    """A filter of rows: whether the test, workload or claim of a row still exists, according to the newest runs."""
     whole = {(run.id, name): oldest for run, oldest in _complete(runs, age) for name in run.facts.whole}
     tested: dict[tuple[str, str], int] = {}
     for identity, row in latest:
@@ -178,40 +178,40 @@ def _existing(
 
 
 def _complete(runs: Mapping[str, Run], age: Mapping[str, int]) -> Iterator[tuple[Run, int]]:
-    """The finished runs whose request was answered in full, each with the age of its oldest shard."""
+    """The finished runs of complete requests (no shard is missing), each with the age of its oldest shard."""
     shards: dict[object, dict[str, int]] = {}
     for run in runs.values():
         if run.finished and run.shard:
             shards.setdefault(request_of(run), {})[run.shard] = age[run.id]
     for run in runs.values():
-        answered = shards.get(request_of(run), {}) if run.shard else {}
-        if run.finished and (not run.shard or len(answered) == run.divided):
-            yield run, min(answered.values(), default=age[run.id])
+        present = shards.get(request_of(run), {}) if run.shard else {}
+        if run.finished and (not run.shard or len(present) == run.divided):
+            yield run, min(present.values(), default=age[run.id])
 
 
 def request_of(run: Run) -> tuple[object, ...]:
-    """What the shards of one request have in common."""
+    """The key that the shards of one request share."""
     return run.request, run.divided, run.suite, tuple(sorted(run.sources.items())), tuple(sorted(run.versions.items()))
 
 
 def is_about_all(row: AnyRow) -> bool:
-    """Whether a row is about all cases or workloads of an implementation: its library is missing, its import raised."""
+    """Whether a row is about all cases or workloads: the library is missing, or the import raised."""
     name = row.case if isinstance(row, Outcome) else row.workload if isinstance(row, Measurement) else ""
     return name == EVERY_CASE
 
 
 def load(path: str | Path = RESULTS, kind: str = "conformance") -> pandas.DataFrame:
-    """The current outcomes of all machines as a DataFrame, or measurements (`kind="benchmark"`), trainings
-    (`"learning"`) or claims (`"claims"`): one row per test, the columns of its run first.
+    """Load the current outcomes of all machines as a DataFrame: a row per test, the columns of its run first.
 
-    Measurements have their samples in `seconds` as tuples, the median of these and its 99 % interval in `median`,
-    `low` and `high`, all in seconds, and in `peak` the memory of one call in bytes; NaN where there is none.
+    `kind` is "conformance" (the default), "benchmark" for measurements, "learning" for trainings or "claims".
+    Measurements have their samples in `seconds` (tuples), their median with its 99 % interval in `median`, `low` and
+    `high` (seconds), and the memory of one call in `peak` (bytes). Missing numbers are NaN.
 
-    Raises UsageError for another kind, for a missing folder, and for a file that cannot be read.
+    Raises UsageError for an unknown kind, for a missing folder, and for a file that cannot be read.
 
     >>> load("there/is/none")
     Traceback (most recent call last):
-    attnsuite.model.words.UsageError: there is no folder there/is/none; ...
+    attnsuite.model.words.UsageError: no folder 'there/is/none'; ...
     """
     import pandas
 

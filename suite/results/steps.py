@@ -34,12 +34,12 @@ CLIPPED = 3.0
 CLEAR = 0.75
 """The share of a level's runs that have to lie on its side of a step: all of two or three."""
 TO_SIGMA = 1.4826
-"""The standard deviation of a normal distribution, in medians of absolute deviations."""
+"""The standard deviation of a normal distribution as a multiple of its MAD (median absolute difference)."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """From point `at` of the series on, counted from 0, the level is `ratio` times the one before."""
+    """A step of a series: from point `at` on (counted from 0), the level is `ratio` times the level before."""
 
     at: int
     ratio: float
@@ -48,14 +48,14 @@ class Step:
 
 
 def steps_of(series: Sequence[Sequence[float]]) -> list[list[Step]]:
-    """The steps in all series of a machine; a series is the logarithms of its values, one for each run."""
+    """The steps of all series of a machine; a series is the logarithms of its values, one per run."""
     long = sum(len(logs) >= 2 * LEAST for logs in series)
     usual = usual_spread(series)
     return [steps(logs, usual, long) for logs in series]
 
 
 def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[Step]:
-    """The steps in a series of logarithms, which is one of `series` series of a machine."""
+    """The steps of a series of logarithms, which is one of `series` series of a machine."""
     starts = candidates(logs)
     while starts:
         tested = [_tested(logs, starts, place, usual, series) for place in range(len(starts))]
@@ -67,7 +67,7 @@ def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[
 
 
 def candidates(logs: Sequence[float]) -> list[int]:
-    """Where levels may begin."""
+    """The places where levels may begin."""
     if len(logs) < 2 * LEAST:
         return []
     try:
@@ -91,7 +91,7 @@ def spread(logs: Sequence[float], starts: Sequence[int], usual: float = USUAL) -
 
 
 def usual_spread(series: Sequence[Sequence[float]]) -> float:
-    """The usual spread of series: the median of their spreads, and USUAL at least."""
+    """The usual spread of series: the median of their spreads, but at least USUAL."""
     spreads = [spread(logs, candidates(logs))[0] for logs in series if len(logs) >= 2 * LEAST]
     return max(USUAL, median(spreads)) if spreads else USUAL
 
@@ -101,7 +101,7 @@ def _parts(logs: Sequence[float], starts: Sequence[int]) -> list[Sequence[float]
 
 
 def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: float, series: int) -> Step:
-    """The step at one of the starts, with the interval in which it lies."""
+    """The step at one of the candidates, with its interval."""
     before, after = _parts(logs, starts)[place : place + 2]
     own, free = spread(logs, starts, usual)
     sigma = math.sqrt((WEIGHT * usual**2 + free * own**2) / (WEIGHT + free))
@@ -113,7 +113,7 @@ def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: flo
 
 
 def _is_clear(logs: Sequence[float], starts: Sequence[int], place: int) -> bool:
-    """Whether nearly all runs of both levels lie on their side of the middle between these."""
+    """Whether nearly all runs of both levels lie on their side of the middle between the levels."""
     before, after = _parts(logs, starts)[place : place + 2]
     low, high = sorted((before, after), key=median)
     middle = (median(low) + median(high)) / 2
@@ -122,12 +122,14 @@ def _is_clear(logs: Sequence[float], starts: Sequence[int], place: int) -> bool:
 
 
 def _variance(count: int) -> float:
-    """The variance of a median of `count` normal values: π/2 of a mean's, and a mean's of one or two."""
+    """The variance of a median of `count` normal values: π/2 times that of a mean, or that of a mean for one or two
+    values.
+    """
     return (1 if count <= 2 else math.pi / 2) / count
 
 
 def _strength(step: Step) -> float:
-    """The distance of a step's interval from 1, as a logarithm; 0 or less where the step does not hold."""
+    """The distance of a step's interval from 1, as a logarithm; 0 or less if the step is not significant."""
     if abs(math.log(step.ratio)) <= math.log1p(MARGIN):
         return 0.0
     return math.log(step.low) if step.ratio > 1 else -math.log(step.high)

@@ -1,4 +1,4 @@
-"""Runs on disk: hashes, types and ranges of every file."""
+"""Verification of stored runs: hashes, types and ranges of every file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from attnsuite.results.format import FORMER, KINDS, RUN, Damaged, altered, read_
 
 @gc_paused()
 def verify(machine: Path) -> list[Refusal]:
-    """What is wrong with the runs in a machine's folder: altered, missing or unknown files, and damaged rows."""
+    """The errors in a machine's folder: altered, missing and unknown files, and damaged rows."""
     former = [Refusal(str(machine / name), "", "a file of an earlier format") for name in FORMER]
-    refusals = [each for each in former if Path(each.path).exists()]
+    refusals = [refusal for refusal in former if Path(refusal.path).exists()]
     for folder in sorted(path.parent for path in machine.glob(f"*/{RUN}")):
         try:
             run = read_run(folder)

@@ -1,4 +1,4 @@
-"""The one writer of a machine's runs: rows reach the disk one by one, a finished run is immutable."""
+"""The writer of a machine's runs. Rows are written one by one, and a finished run is immutable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from attnsuite.results.places import place
 from attnsuite.results.recorded import machines, runs_of
 
 LOCK = ".lock"
-"""The file in a machine's folder that its writer locks. It goes with the writer."""
+"""The file in a machine's folder that its writer locks and removes."""
 PACKED, JOURNAL = SUFFIXES
 NAMES = {kind: name for name, kind in KINDS.items()}
 Row = TypeVar("Row", bound=AnyRow)
@@ -68,9 +68,9 @@ def open_run(results: Path, run: Run) -> RunWriter:
 
 
 class RunWriter:
-    """Writes the rows of one run; a crash costs at most the row that is being written.
+    """Writes the rows of one run. A crash loses at most the row that is being written.
 
-    `run` is the run (an older one when it is `resumed`), `folder` its folder, `notes` are for the user.
+    `run` is the run (an older one if it is `resumed`), `folder` its folder, and `notes` are lines for the user.
     """
 
     def __init__(self, results: Path, run: Run, lock: FileLock, note: str = "") -> None:
@@ -113,9 +113,9 @@ class RunWriter:
         self._rows[type(row)][row.key] = row
 
     def finish(self, facts: Facts | None = None) -> Run:
-        """Compress the rows, sorted by key, write the hashes of all files into run.json, and close.
+        """Compress the rows sorted by key, write the hashes of all files into run.json, and close the run.
 
-        `facts` replace those that the run began with.
+        `facts` replace those of the start.
         """
         self._close_files()
         finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -132,7 +132,7 @@ class RunWriter:
         return run
 
     def close(self) -> None:
-        """Let the next writer in. A run that is closed before it is finished can be resumed."""
+        """Release the lock. A run that is closed before it is finished can be resumed."""
         self._close_files()
         if self._lock is not None:
             _unlock(self._lock)
@@ -152,7 +152,7 @@ class RunWriter:
         self._files.clear()
 
     def _mend(self, kind: str) -> str:
-        """Drop the end of a last row that a crash cut off; returns a note about it."""
+        """Remove the end of a last row that a crash cut off; return a note about it."""
         path = self.folder / f"{kind}{JOURNAL}"
         with file_errors(path, "written"):
             if not path.exists():
@@ -165,13 +165,13 @@ class RunWriter:
 
 
 def named(results: Path, machine: Machine) -> Machine:
-    """The machine, called like its folder in these results."""
+    """The machine, named like its folder in these results."""
     return place(results, machine)[0]
 
 
 @gc_paused()
 def finished_shard(results: Path, run: Run) -> list[AnyRow] | None:
-    """The rows of a finished run of the same request, sources, versions and machine; None without one."""
+    """The rows of a finished run with the same request, sources, versions and machine, or None."""
     like = identity(replace(run, machine=named(results, run.machine)))
     known = runs_of(results, named(results, run.machine).name).items()
     alike = [folder for folder, old in known if old.finished and identity(old) == like]
@@ -179,13 +179,13 @@ def finished_shard(results: Path, run: Run) -> list[AnyRow] | None:
 
 
 def identity(run: Run) -> tuple[Any, ...]:
-    """What must be equal for a run to be resumed. A virtual machine's memory differs a little from boot to boot."""
+    """The facts that must be equal to resume a run. Memory is not one: a virtual machine's differs between boots."""
     machine = replace(run.machine, memory_bytes=0)
     return run.suite, dict(run.sources), dict(run.versions), machine, run.request, run.shard
 
 
 def _unused(name: str, is_taken: Callable[[str], bool]) -> str:
-    """The name, with a number behind it where it is taken."""
+    """The name, with a number appended if it is taken."""
     number, free = 1, name
     while is_taken(free):
         number += 1
@@ -194,7 +194,7 @@ def _unused(name: str, is_taken: Callable[[str], bool]) -> str:
 
 
 def _append(file: int, data: bytes) -> None:
-    """Append the data, or nothing of it where there is no room for all."""
+    """Append the data, or nothing if the disk is full."""
     size = os.fstat(file).st_size
     try:
         while data:
@@ -207,5 +207,5 @@ def _append(file: int, data: bytes) -> None:
 
 def _unlock(lock: FileLock) -> None:
     with suppress(OSError):
-        Path(lock.lock_file).unlink(missing_ok=True)  # while it is locked: nobody else can have it then
+        Path(lock.lock_file).unlink(missing_ok=True)  # while locked, so no other process holds it
     lock.release()

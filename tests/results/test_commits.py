@@ -98,7 +98,7 @@ def test_a_file_is_no_folder(repository):
 def test_a_folder_outside_of_repositories_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
-    with pytest.raises(UsageError, match="no repository") as said, results_at(tmp_path / "results", "HEAD"):
+    with pytest.raises(UsageError, match="no git repository") as said, results_at(tmp_path / "results", "HEAD"):
         pass
 
     assert "\n" not in str(said.value)

@@ -104,9 +104,9 @@ def test_folders_without_results_and_of_an_earlier_format_are_refused(tmp_path):
     (tmp_path / "old" / "m").mkdir(parents=True)
     (tmp_path / "old" / "m" / "runs.jsonl").write_text("{}\n")
 
-    with pytest.raises(UsageError, match="holds no results"):
+    with pytest.raises(UsageError, match="hold no results"):
         merge([tmp_path / "empty"], tmp_path / "out")
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no folder"):
         merge([tmp_path / "nowhere"], tmp_path / "out")
     with pytest.raises(UsageError, match=r"attnsuite 0\.1"):
         merge([tmp_path / "old"], tmp_path / "out")

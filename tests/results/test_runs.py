@@ -414,5 +414,5 @@ def test_load_gives_a_table_with_typed_columns(tmp_path):
 def test_load_refuses_another_kind_and_a_missing_folder(tmp_path):
     with pytest.raises(UsageError, match="conformance, benchmark, learning, claims"):
         load(tmp_path, "speed")
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no folder"):
         load(tmp_path / "nothing")

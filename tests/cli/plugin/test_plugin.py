@@ -154,7 +154,7 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
         ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch'; there are: add_norm, "),
         (
             "--attention-contract transformer",
-            "--attention-contract transformer is about a target: add --attention TARGET",
+            "--attention-contract transformer needs a target: add --attention TARGET",
         ),
     ],
 )
