@@ -40,11 +40,8 @@ def refuse_foreign_audit(folder: Path) -> None:
 
 def audit_lines(audits: Sequence[Audit]) -> list[str]:
     """The results of the audits as plain lines: the score of each contract, then every complaint."""
-    return [
-        plain(f"{audit.contract}: {line}", LONGEST_CODE)
-        for audit in audits
-        for line in (*_score(audit), *_complaints(audit))
-    ]
+    lines = ((audit, line) for audit in audits for line in (*_score(audit), *_complaints(audit)))
+    return [plain(f"{audit.contract}: {line}", LONGEST_CODE) for audit, line in lines]
 
 
 def audit_page(audits: Sequence[Audit], run: Run) -> Page:
@@ -91,9 +88,8 @@ def _complaints(audit: Audit) -> Iterator[str]:
         for seed, o in redrawn.accusations:
             yield f"accused with seed {seed}: {o.implementation} {o.case} ({o.dtype}): {o.detail}"
     yield from (f"wrong without a mutation: {complaint}" for complaint in audit.controls)
-    yield from (
-        f"survived a combination: {name}" for name in (audit.combinations.survived if audit.combinations else ())
-    )
+    combined = audit.combinations.survived if audit.combinations else ()
+    yield from (f"survived a combination: {name}" for name in combined)
     yield from (f"missing: {name}: {reason}" for name, reason in audit.absent.items())
 
 

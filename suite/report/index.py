@@ -47,9 +47,8 @@ def index(
     )
     links = joined([Span(name, link=name) for name in LINKED if is_there(name)])
     opening = note("Written by ", code("attnsuite report"), ", never by hand. ", *(links or ()))
-    return Page(
-        "Results", blocks(opening, (_machine(recorded, tables[recorded.machine], is_there) for recorded in ordered))
-    )
+    pages = (_machine(recorded, tables[recorded.machine], is_there) for recorded in ordered)
+    return Page("Results", blocks(opening, pages))
 
 
 def _machine(recorded: Recorded, tables: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
@@ -73,9 +72,7 @@ def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
         if name.startswith(f"{ATTENTION}/") and count(outcomes).run
     }
     timed_tables = _shapes(tables)
-    rows_by_table = [
-        {row.measurement.implementation: row for row in timed_table.measured} for timed_table in timed_tables
-    ]
+    rows_by_table = [{row.measurement.implementation: row for row in table.measured} for table in timed_tables]
     names = sorted({*tested, *(name for rows in rows_by_table for name in rows)})
     sampled = facts.sampled(recorded)
 

@@ -32,9 +32,8 @@ def shards(run: Run) -> str:
     """The shards that a run was merged from, and the missing ones; empty for a run without shards."""
     if not run.shards:
         return ""
-    missing = [
-        name for name in (f"{index}/{run.divided}" for index in range(1, run.divided + 1)) if name not in run.shards
-    ]
+    names = (f"{index}/{run.divided}" for index in range(1, run.divided + 1))
+    missing = [name for name in names if name not in run.shards]
     without = f"; without {', '.join(missing)}" if missing else ""
     return f"merged from {len(run.shards)} of {run.divided} shards{without}"
 

@@ -135,10 +135,8 @@ def _more(run: Run, measured: Measurement) -> dict[str, Any]:
     excluded = {*AXES, "implementation", "status", "seconds", "calls"}
     row = {name: value for name, value in lean(measured).items() if name not in excluded}
     origin = {"run": run.id, "started": run.started, "commit": run.commit, "torch": run.versions.get("torch", "")}
-    peak = (
-        measured.peak if measured.peak is not None and isfinite(measured.peak) else None
-    )  # JSON has no inf and no nan
-    return {**row, "peak": peak, **origin}
+    finite = measured.peak is not None and isfinite(measured.peak)  # JSON has no inf and no nan
+    return {**row, "peak": measured.peak if finite else None, **origin}
 
 
 def _machine_info(run: Run) -> dict[str, Any]:

@@ -158,9 +158,8 @@ class _MachinePage:
     def __init__(self, recorded: Recorded, tables: Sequence[TimedTable]) -> None:
         self.recorded = recorded
         self.tables = tables
-        self.tested = {
-            name: TestSummary(name, outcomes) for (name, _), outcomes in by_implementation(recorded.outcomes).items()
-        }
+        tested = by_implementation(recorded.outcomes)
+        self.tested = {name: TestSummary(name, outcomes) for (name, _), outcomes in tested.items()}
 
     @property
     def rows(self) -> int:
@@ -177,9 +176,8 @@ class _MachinePage:
         memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
         cores = f"{machine.cores} core{'s' * (machine.cores != 1)}"
         parts = [machine.processor, cores, memory, *machine.accelerators, provenance.torch([run])]
-        done = " and ".join(
-            word for word, rows in (("tested", self.recorded.rows), ("timed", self.recorded.measured)) if rows
-        )
+        kinds = {"tested": self.recorded.rows, "timed": self.recorded.measured}
+        done = " and ".join(kind for kind, rows in kinds.items() if rows)
         words = f"{', '.join(filter(None, parts))}; {done or 'nothing tested or timed'}, last on {provenance.date(run)}"
         return "; ".join(filter(None, (words, provenance.shards(run))))
 
@@ -297,9 +295,8 @@ class _MachinePage:
     @property
     def claims(self) -> list[ClaimResult]:
         """The documents' claims; those that do not hold come first."""
-        return sorted(
-            self.recorded.claimed, key=lambda claim: (claim.holds == ClaimStatus.HOLDS, claim.document, claim.claim)
-        )
+        holds = ClaimStatus.HOLDS
+        return sorted(self.recorded.claimed, key=lambda claim: (claim.holds == holds, claim.document, claim.claim))
 
     @property
     def learned(self) -> list[dict[str, Any]]:

@@ -69,9 +69,8 @@ def _agreement(audit: StopwatchAudit, tool: str) -> str:
     """The difference between another timer and ours: the median, and the largest."""
     worst = max((check for check in audit.agreements if check.tool == tool), key=lambda check: check.off)
     middle, most = percent(audit.disagreement(tool), 1), percent(worst.off, 1)
-    return (
-        f"{tool}: times differ by {middle} in the median and {most} at most ({worst.implementation}, {worst.workload})"
-    )
+    where = f"{worst.implementation}, {worst.workload}"
+    return f"{tool}: times differ by {middle} in the median and {most} at most ({where})"
 
 
 def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:

@@ -75,9 +75,8 @@ class Row:
     @property
     def reported_peak(self) -> float | None:
         """The net peak in bytes, 0 below the meter's resolution; None without a reading."""
-        return (
-            None if self.measurement.peak is None or not math.isfinite(self.measurement.peak) else self.net_peak or 0.0
-        )
+        peak = self.measurement.peak
+        return None if peak is None or not math.isfinite(peak) else self.net_peak or 0.0
 
     def rate(self, work: str = "attended") -> float | None:
         """Work per second: `attended` FLOPs, FLOPs by FlashAttention's `convention`, `tokens` or `images`."""
@@ -187,9 +186,8 @@ def tables(
 
 def tables_of(recorded: Recorded) -> list[TimedTable]:
     """The timed tables of a machine, with the facts of its runs."""
-    baselines = {
-        (run.id, contract): name for run in recorded.runs.values() for contract, name in run.facts.baselines.items()
-    }
+    named = ((run.id, run.facts.baselines) for run in recorded.runs.values())
+    baselines = {(run, contract): name for run, names in named for contract, name in names.items()}
     return tables(recorded.measured, facts.contracts(recorded), _workloads(recorded), baselines)
 
 
@@ -224,10 +222,8 @@ def _absent(about_all: Sequence[Measured], setting: Setting, rows: Sequence[Meas
 
 
 def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
-    rows = [
-        Row(run, row, interval(row.seconds) if row.status == Status.MEASURED and row.seconds else None)
-        for run, row in members
-    ]
+    timed = (interval(row.seconds) if row.status == Status.MEASURED and row.seconds else None for _, row in members)
+    rows = [Row(run, row, time) for (run, row), time in zip(members, timed, strict=True)]
     base = next((row for row in rows if row.time and row.name == baseline), None)
     if base:
         others = {row.name: row.measurement for row in rows if row.time and row.run == base.run and row is not base}
@@ -310,10 +306,6 @@ def threads(number: int, machine: Machine | None = None) -> str:
 def setting_words(setting: Setting, machine: Machine | None = None) -> str:
     """The setting of a table: "float32 on cpu, one thread, forward, hot cache"."""
     direction = setting.direction.replace("_", " and ")
-    words = (
-        f"{setting.dtype} on {setting.device}",
-        threads(setting.threads, machine),
-        direction,
-        f"{setting.cache} cache",
-    )
+    device = f"{setting.dtype} on {setting.device}"
+    words = (device, threads(setting.threads, machine), direction, f"{setting.cache} cache")
     return ", ".join(filter(None, words))

@@ -137,9 +137,8 @@ def heat_map(matrix: Tensor, title: str = "") -> HeatMap:
 def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], style: LineStyle = LineStyle.LINE) -> Series:
     """A series of points."""
     heights = y.tolist() if isinstance(y, Tensor) else y
-    return Series(
-        name, tuple((rounded(place), rounded(height)) for place, height in zip(x, heights, strict=True)), style
-    )
+    points = zip(x, heights, strict=True)
+    return Series(name, tuple((rounded(across), rounded(height)) for across, height in points), style)
 
 
 def numbered(title: str, values: Sequence[float], every: int = 1) -> Axis:

@@ -101,11 +101,8 @@ def _translation(contract: str, config: Config, seed: int, attention: Attention)
         translations = data.translate(model(), texts, [source for source, _ in pairs])
         bleus = [bleu(words, tokens(reference)) for words, (_, reference) in zip(translations, pairs, strict=True)]
         of_documents, others = bleus[: len(DOCUMENTS)], bleus[len(DOCUMENTS) :]
-        return {
-            **_by_sentence(of_documents),
-            "BLEU": fmean(of_documents),
-            **({"BLEU held out": fmean(others)} if others else {}),
-        }
+        means = {"BLEU": fmean(of_documents)} | ({"BLEU held out": fmean(others)} if others else {})
+        return _by_sentence(of_documents) | means
 
     return Training(weights, batches, loss, scores)
 
@@ -168,11 +165,8 @@ def digits() -> tuple[Images, Images]:
     images = (images - images.mean()) / images.std()
     labels = torch.tensor(dataset.target, dtype=torch.int64)
     is_held_out = torch.arange(len(labels)) % 5 == 4
-    mean, spread = images[~is_held_out].mean(), images[~is_held_out].std()
-    return ((images[~is_held_out] - mean) / spread, labels[~is_held_out]), (
-        (images[is_held_out] - mean) / spread,
-        labels[is_held_out],
-    )
+    images = (images - images[~is_held_out].mean()) / images[~is_held_out].std()
+    return (images[~is_held_out], labels[~is_held_out]), (images[is_held_out], labels[is_held_out])
 
 
 def _digits(config: Config, seed: int, attention: Attention) -> Training:
