@@ -1,4 +1,4 @@
-"""Graphs that are kept in files: read where they are the same, made anew wherever they might not be."""
+"""The cache of exported graphs: a graph is read if nothing that it depends on has changed, and else exported again."""
 
 from __future__ import annotations
 
@@ -19,121 +19,109 @@ from attnsuite.implementations import _export
 
 calls = []
 
+@_export.cached
 def export(name, opset):
     calls.append((name, opset))
     return _export.Graph(make(name, opset), 2.5)
 """
+A = ("a", 18)
+
+
+def graph(name: str, opset: int) -> object:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None]) for name in "xy")
+    node = helper.make_node("Identity", ["x"], ["y"], name=name)
+    return helper.make_model(
+        helper.make_graph([node], "graph", [x], [y]), opset_imports=[helper.make_opsetid("", opset)]
+    )
 
 
 @pytest.fixture
-def exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], ModuleType]:
-    """A module as every process imports it anew, among others; `export` is kept, `calls` are those that were made."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an implementation that exports, and a cache of its own."""
     monkeypatch.setattr(_export, "FOLDER", tmp_path / "cache" / "graphs")
-    file = tmp_path / "implementations" / "somewhat" / "exporter.py"
-    file.parent.mkdir(parents=True)
-    file.write_text(EXPORTER)
+    folder = tmp_path / "implementations" / "somewhat"
+    folder.mkdir(parents=True)
+    (folder / "exporter.py").write_text(EXPORTER)
+    return folder
 
-    def imported() -> ModuleType:
-        spec = importlib.util.spec_from_file_location("exporter", file)
+
+@pytest.fixture
+def imported(folder: Path) -> Callable[[], ModuleType]:
+    """Imports the exporter again, as every process does; `calls` are the exports."""
+
+    def load() -> ModuleType:
+        spec = importlib.util.spec_from_file_location("exporter", folder / "exporter.py")
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         module.make = graph
         spec.loader.exec_module(module)
-        module.cached = _export.cached(module.export)
         return module
 
-    return imported
-
-
-def graph(name: str, opset: int) -> object:
-    given, due = (helper.make_tensor_value_info(each, TensorProto.FLOAT, [None]) for each in "xy")
-    node = helper.make_node("Identity", ["x"], ["y"], name=name)
-    return helper.make_model(
-        helper.make_graph([node], "graph", [given], [due]), opset_imports=[helper.make_opsetid("", opset)]
-    )
+    return load
 
 
 def files() -> list[Path]:
     return sorted(_export.FOLDER.glob("*"))
 
 
-def test_another_process_reads_what_one_has_exported_with_the_seconds_that_it_took(
-    exporter: Callable[[], ModuleType],
-) -> None:
-    first, second = exporter(), exporter()
+def test_another_process_reads_a_graph_and_the_seconds_of_its_export(imported: Callable[[], ModuleType]) -> None:
+    first, second = imported(), imported()
 
-    made, read = first.kept("a", 18), second.kept("a", 18)
+    exported, read = first.export(*A), second.export(*A)
 
-    assert (first.calls, second.calls) == ([("a", 18)], [])
-    assert made.model.SerializeToString() == read.model.SerializeToString()
-    assert made.seconds == read.seconds == 2.5
-    assert first.kept("a", 18) is made, "and one process does not even read it again"
+    assert (first.calls, second.calls) == ([A], [])
+    assert exported.model.SerializeToString() == read.model.SerializeToString()
+    assert exported.seconds == read.seconds == 2.5
+    assert first.export(*A) is exported, "one process does not read it again"
 
 
-def test_whatever_is_given_otherwise_is_exported_for_itself(exporter: Callable[[], ModuleType]) -> None:
-    for given in (("a", 18), ("b", 18), ("a", 23)):
-        assert exporter().kept(*given).model.graph.node[0].name == given[0]
+def test_other_arguments_have_graphs_of_their_own(imported: Callable[[], ModuleType]) -> None:
+    for arguments in (A, ("b", 18), ("a", 23)):
+        assert imported().export(*arguments).model.graph.node[0].name == arguments[0]
 
     assert len(files()) == 3
 
 
-@pytest.mark.parametrize("changed", ["source", "beside", "shared", "version"])
-def test_what_may_change_a_graph_exports_it_anew(
-    exporter: Callable[[], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+@pytest.mark.parametrize(
+    ("changed", "exports"),
+    [("exporter.py", 1), ("eager.py", 1), ("../_sessions.py", 1), ("version", 1), ("../other/eager.py", 0)],
+)
+def test_a_graph_is_exported_again_if_its_sources_or_the_exporter_change(
+    imported: Callable[[], ModuleType], folder: Path, monkeypatch: pytest.MonkeyPatch, changed: str, exports: int
 ) -> None:
-    before = exporter()
-    before.kept("a", 18)
-    if changed == "source":
-        with Path(before.__file__ or "").open("a") as source:
-            source.write("# changed\n")
-    elif changed == "beside":
-        (tmp_path / "implementations" / "somewhat" / "eager.py").write_text("x = 1\n")
-    elif changed == "shared":
-        (tmp_path / "implementations" / "_sessions.py").write_text("x = 1\n")
-    else:
+    imported().export(*A)
+    if changed == "version":
         monkeypatch.setattr(_export, "version", lambda name: "99.0")
+    else:
+        (folder / changed).parent.mkdir(exist_ok=True)
+        with (folder / changed).open("a") as source:
+            source.write("# changed\n")
 
-    after = exporter()
-    after.kept("a", 18)
+    after = imported()
+    after.export(*A)
 
-    assert after.calls == [("a", 18)]
-
-
-def test_what_another_contract_s_implementations_say_changes_no_graph(
-    exporter: Callable[[], ModuleType], tmp_path: Path
-) -> None:
-    exporter().kept("a", 18)
-    other = tmp_path / "implementations" / "other" / "eager.py"
-    other.parent.mkdir()
-    other.write_text("x = 1\n")
-
-    after = exporter()
-    after.kept("a", 18)
-
-    assert after.calls == []
+    assert after.calls == [A] * exports
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 2.0], ids=["empty", "half", "nonsense after it"])
-def test_a_file_that_is_not_whole_is_made_anew(exporter: Callable[[], ModuleType], share: float) -> None:
-    whole = exporter().kept("a", 18).model.SerializeToString()
+@pytest.mark.parametrize("share", [0.0, 0.5, 2.0], ids=["empty", "half", "garbage at the end"])
+def test_a_damaged_file_is_replaced(imported: Callable[[], ModuleType], share: float) -> None:
+    complete = imported().export(*A).model.SerializeToString()
     (file,) = files()
-    file.write_bytes((whole + b"\xff" * len(whole))[: int(share * len(whole))])
+    file.write_bytes((complete + b"\xff" * len(complete))[: int(share * len(complete))])
 
-    mended = exporter()
+    after = imported()
 
-    assert mended.kept("a", 18).model.SerializeToString() == whole
-    assert mended.calls == [("a", 18)]
-    assert file.read_bytes() == whole
-    assert files() == [file], "and nothing lies beside it"
+    assert after.export(*A).model.SerializeToString() == complete
+    assert after.calls == [A]
+    assert file.read_bytes() == complete
+    assert files() == [file], "no other file is left"
 
 
-def test_where_nothing_can_be_written_graphs_are_exported_all_the_same(
-    exporter: Callable[[], ModuleType], tmp_path: Path
-) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
+def test_graphs_are_exported_without_a_writable_cache(imported: Callable[[], ModuleType], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file in place of the folder")
 
     for _ in range(2):
-        module = exporter()
-        assert module.cached("a", 18).seconds == 2.5
-        assert module.calls == [("a", 18)]
+        module = imported()
+        assert module.export(*A).seconds == 2.5
+        assert module.calls == [A]
