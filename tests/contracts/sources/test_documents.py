@@ -18,7 +18,7 @@ from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import as_problem
 from attnsuite.contracts.attention.cases.documents import KeyGradient, arrays, options, printed_examples
-from attnsuite.contracts.attention.contract import CONTRACT, needs
+from attnsuite.contracts.attention.contract import CONTRACT
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.kernel_pooling import forty_points
@@ -42,28 +42,28 @@ PRINTED = {
 EMPTY_ROW = "doc-001/sdpa-empty-row"
 
 
-def answer(case: DocumentedNumbers, dtype: str, output: Array) -> Verdict:
+def verdict_on(case: DocumentedNumbers, dtype: str, output: Array) -> Verdict:
     """The verdict on an implementation that returns these numbers."""
     calls = case.calls(dtype)
     tensor = torch.from_numpy(output).to(getattr(torch, dtype))
     return case.verdict(calls, (Reply(tensor),), case.expected(calls, {}))
 
 
-def honest(case: DocumentedNumbers, dtype: str = "float64") -> Array:
-    """The oracle's answer to a call of the case, in the shape of an output."""
+def oracle_output(case: DocumentedNumbers, dtype: str = "float64") -> Array:
+    """The oracle's output for the call of a case."""
     calls = case.calls(dtype)
     query, value = calls[0].tensors["query"], calls[0].tensors["value"]
-    (due,) = case.expected(calls, {})
-    assert due.form.shape == (*query.shape[:-1], value.shape[-1])
-    found: Array = due.numbers
-    return found
+    (expected,) = case.expected(calls, {})
+    assert expected.form.shape == (*query.shape[:-1], value.shape[-1])
+    output: Array = expected.numbers
+    return output
 
 
-def due(example: Excerpt, where: str, quantity: str) -> tuple[Array, Array | float]:
-    """An expected quantity and how far a computation may lie from it: half a printed unit, or 1e-9 of itself."""
-    given = numbers(getattr(example, where)[quantity])
+def documented(example: Excerpt, where: str, quantity: str) -> tuple[Array, Array | float]:
+    """A quantity and its tolerance: half a unit of the last printed digit, or 1e-9 of the number."""
+    quantities = numbers(getattr(example, where)[quantity])
     decimals = example.printed_decimals.get(quantity) if where == "expected" else None
-    return given, (1e-9 * abs(given) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9))
+    return quantities, (1e-9 * abs(quantities) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9))
 
 
 # The file
@@ -75,6 +75,7 @@ def test_the_file_holds_every_example_once_with_all_its_fields() -> None:
     ids = [example["id"] for example in loaded["examples"]]
 
     assert len(ids) == len(set(ids)) == len(documents.examples()) == 135
+    assert {example["document"] for example in loaded["examples"]} == {f"doc-{number:03}" for number in range(5)}
     for example in loaded["examples"]:
         assert set(example) == set(FIELDS), example["id"]
         assert set(example["printed_decimals"]) == set(example["expected"]), example["id"]
@@ -85,14 +86,8 @@ def test_the_file_holds_every_example_once_with_all_its_fields() -> None:
         assert example["system"].startswith(example["document"] + "/")
 
 
-def test_all_five_documents_are_there() -> None:
-    assert {example.document for example in documents.examples().values()} == {
-        f"doc-{number:03}" for number in range(5)
-    }
-
-
-def test_what_a_document_gives_agrees_with_what_is_said_of_its_numbers() -> None:
-    """A quantity with printed decimals is printed; what has no printed decimals is digits only where it is exact."""
+def test_the_kind_of_an_example_agrees_with_its_printed_decimals() -> None:
+    """Numbers with printed decimals are digits; without, they are digits only if they are exact."""
     exact = {"doc-003/3.5.1-tril-mask", "doc-004/11.6.3.1-binary"}
     unseeded = {"doc-004/11.7.2-ffn-identical-rows"}
     for id, example in documents.examples().items():
@@ -107,43 +102,42 @@ def test_what_a_document_gives_agrees_with_what_is_said_of_its_numbers() -> None
     }
 
 
-# Which are asked
+# Coverage
 
 
-def test_every_example_is_asked_by_a_case_or_left_out_for_a_reason() -> None:
-    for each in coverage():
-        assert each.cases or each.reason, each.id
-        assert not (each.cases and each.reason), each.id
+def test_every_example_has_a_case_or_a_reason_for_having_none() -> None:
+    for example in coverage():
+        assert bool(example.cases) != bool(example.reason), example.id
 
 
 def test_reasons_are_given_once_and_for_examples_that_exist() -> None:
-    given = Counter(id for those in documents.left_out().values() for id in those)
+    reasons = Counter(id for section in documents.left_out().values() for id in section)
 
-    assert set(given) <= set(documents.examples())
-    assert set(given.values()) == {1}
-    assert all(reason for those in documents.left_out().values() for reason in those.values())
+    assert set(reasons) <= set(documents.examples())
+    assert set(reasons.values()) == {1}
+    assert all(reason for section in documents.left_out().values() for reason in section.values())
 
 
-def test_every_case_of_the_documents_asks_an_example() -> None:
+def test_every_case_of_the_documents_has_an_example() -> None:
     run = {case.figures.source.example for case in forty_points()}
 
     assert set(cases_by_example()) - run <= set(documents.examples())
 
 
-def test_output_and_weights_of_every_asked_example_of_attention_are_asked() -> None:
-    for each in coverage():
-        example = documents.examples()[each.id]
-        if example.contract == "attention" and example.kind == "values" and not each.reason:
-            names = {name for cases in each.cases.values() for name in cases}
+def test_output_and_weights_of_every_example_of_attention_have_cases() -> None:
+    for covered in coverage():
+        example = documents.examples()[covered.id]
+        if example.contract == "attention" and example.kind == "values" and not covered.reason:
+            names = {name for cases in covered.cases.values() for name in cases}
             for quantity in {"output", "weights"} & set(example.expected):
-                assert f"documents/{each.id}/{quantity}" in names
+                assert f"documents/{covered.id}/{quantity}" in names
 
 
 def test_the_cases_of_the_documents_are_cases_of_the_contract() -> None:
     assert set(CASES) == {case.name for case in cases() if case.family == "documents"}
 
 
-def test_the_table_prints_every_asked_quantity_beside_what_the_oracle_computes() -> None:
+def test_the_table_has_every_quantity_with_the_oracle_s_result() -> None:
     rows = {row.id: row for row in CONTRACT.examples()}
 
     assert set(rows) == set(CASES)
@@ -163,116 +157,81 @@ def test_the_oracle_in_float64_reproduces_every_digit(name: str) -> None:
     case = PRINTED[name]
     call = case.calls("float64")[0]
 
-    truth = oracle.attention(as_problem(call, {}), PRECISIONS["float64"], np.float64)
+    result = oracle.attention(as_problem(call, {}), PRECISIONS["float64"], np.float64)
 
     source = case.figures.source
     example = documents.examples()[source.example]
     for where in ("expected", "derived"):
         if source.quantity in getattr(example, where):
-            printed, tolerance = due(example, where, source.quantity)
-            found = truth.output.value.reshape(printed.shape)
+            printed, tolerance = documented(example, where, source.quantity)
+            computed = result.output.value.reshape(printed.shape)
             rows = slice(1, None) if source.example == EMPTY_ROW else slice(None)
-            assert (abs(found - printed) <= tolerance)[..., rows, :].all(), where
+            assert (abs(computed - printed) <= tolerance)[..., rows, :].all(), where
 
 
 @pytest.mark.parametrize("id", sorted({case.figures.source.example for case in PRINTED.values()}))
-def test_the_steps_on_the_way_reproduce_every_digit(id: str) -> None:
+def test_intermediate_results_reproduce_every_digit(id: str) -> None:
     example = documents.examples()[id]
-    given = arrays(example)
-    query, key = given["query"], given["key"]
+    inputs = arrays(example)
+    query, key = inputs["query"], inputs["key"]
     scores = query @ key.swapaxes(-1, -2)
     scale = options(example).get("scale", query.shape[-1] ** -0.5)
     call = next(case for case in PRINTED.values() if case.figures.source.example == id).calls("float64")[0]
     weights = oracle.attention(as_problem(call, {}), PRECISIONS["float64"]).weights.reshape(scores.shape)
-    found = {"query": query, "key": key, "scores": scores, "scaled_scores": scale * scores, "weights": weights}
-    found["row_sums"] = weights.sum(-1)
-    if "value" in given:
-        found |= {"value": given["value"], "output": weights @ given["value"]}
-        found["output_shape"] = np.array(found["output"].shape)
+    results = {"query": query, "key": key, "scores": scores, "scaled_scores": scale * scores, "weights": weights}
+    results["row_sums"] = weights.sum(-1)
+    if "value" in inputs:
+        results |= {"value": inputs["value"], "output": weights @ inputs["value"]}
+        results["output_shape"] = np.array(results["output"].shape)
     if example.parameters.get("score"):  # scores by distance: the query's norm drops out of the softmax
         squares = (query[:, None] - key[None]) ** 2
-        found |= {"scores": -squares.sum(-1) / 2, "scores_without_query_norm": scores + given["attn_mask"]}
+        results |= {"scores": -squares.sum(-1) / 2, "scores_without_query_norm": scores + inputs["attn_mask"]}
     if "keep_mask" in example.inputs:
-        found["masked_scores"] = np.where(given["attn_mask"], scale * scores, example.parameters["mask_fill"])
+        results["masked_scores"] = np.where(inputs["attn_mask"], scale * scores, example.parameters["mask_fill"])
 
     rows = slice(1, None) if id == EMPTY_ROW else slice(None)
     for where in ("expected", "derived"):
         for quantity in getattr(example, where):
-            printed, tolerance = due(example, where, quantity)
-            close = abs(found[quantity].reshape(printed.shape) - printed) <= tolerance
+            printed, tolerance = documented(example, where, quantity)
+            close = abs(results[quantity].reshape(printed.shape) - printed) <= tolerance
             assert (close[..., rows, :] if close.ndim > 1 else close).all(), (where, quantity)
 
 
 @pytest.mark.parametrize("name", PRINTED)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_the_right_digits_pass(name: str, dtype: str) -> None:
-    case = PRINTED[name]
-
-    verdict = answer(case, dtype, honest(case, dtype))
-
-    assert verdict.status == "passed", verdict.detail
-
-
-@pytest.mark.parametrize("name", PRINTED)
-def test_one_wrong_digit_in_the_document_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_digit_in_the_document_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = PRINTED[name]
     printed, decimals = case.printed, case.figures.decimals
     last = 10.0**-decimals if decimals is not None else None
-    output = honest(case)
-    true = output.reshape(printed.shape)
+    output = oracle_output(case)
+    computed = output.reshape(printed.shape)
 
     for place in np.ndindex(printed.shape):
         if case.figures.source.example == EMPTY_ROW and place[-2] == 0:
-            continue  # the contract decides what an empty row answers
-        # away from the true number: half a unit towards it would round to the same digits
-        away = -1.0 if true[place] > printed[place] else 1.0
+            continue  # the contract defines the output of an empty row
+        # away from the computed number: half a unit towards it would round to the same digits
+        away = -1.0 if computed[place] > printed[place] else 1.0
         changed = printed.copy()
         changed[place] += away * (last if last is not None else 3 * DERIVED * abs(printed[place]) + 1e-11)
         monkeypatch.setattr(DocumentedNumbers, "printed", changed)
-        verdict = answer(case, "float64", output)
+        verdict = verdict_on(case, "float64", output)
         assert verdict.status == "failed", place
         assert verdict.detail.startswith("the document has another number: output[")
 
 
 @pytest.mark.parametrize("name", [name for name, case in PRINTED.items() if case.figures.decimals is not None])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_an_answer_off_by_one_printed_digit_is_wrong(name: str, dtype: str) -> None:
+def test_an_output_off_by_one_printed_digit_fails(name: str, dtype: str) -> None:
     case = PRINTED[name]
     assert case.figures.decimals is not None
-    output = honest(case, dtype)
+    output = oracle_output(case, dtype)
 
     for place in np.ndindex(output.shape):
         changed = output.copy()
         changed[place] += 10.0**-case.figures.decimals
-        assert answer(case, dtype, changed).status == "failed"
+        assert verdict_on(case, dtype, changed).status == "failed"
 
 
-# What the contract decides differently
-
-
-def test_an_empty_row_follows_the_contract_and_not_the_documents_uniform_fill() -> None:
-    case = PRINTED[f"documents/{EMPTY_ROW}/output"]
-    assert "empty_row" in needs(case.calls("float64"))
-    zeros = honest(case)
-    uniform = zeros.copy()
-    uniform[0] = case.printed[0]
-
-    assert (zeros[0] == 0).all()
-    assert (case.printed[0] != 0).all()
-    assert answer(case, "float64", zeros).status == "passed"
-    assert answer(case, "float64", uniform).status == "failed"
-
-
-def test_a_declared_mean_is_held_against_the_documents_uniform_fill() -> None:
-    case = PRINTED[f"documents/{EMPTY_ROW}/output"]
-    calls = case.calls("float64")
-    truth = case.expected(calls, {"empty_row": "mean"})
-    uniform = truth[0].numbers
-    replies = {"uniform": Reply(torch.from_numpy(uniform)), "zeros": Reply(torch.from_numpy(honest(case)))}
-
-    assert (abs(uniform - case.printed) < 1e-9).all()
-    assert case.verdict(calls, (replies["uniform"],), truth).status == "passed"
-    assert case.verdict(calls, (replies["zeros"],), truth).status == "failed"
+# Masks, scales and shapes
 
 
 def test_a_matrix_of_zeros_and_ones_is_no_mask() -> None:
@@ -282,14 +241,14 @@ def test_a_matrix_of_zeros_and_ones_is_no_mask() -> None:
 
     assert mask.dtype == torch.float64
     assert set(mask.unique().tolist()) == {0.0, 1.0}
-    assert answer(added, "float64", honest(causal)).status == "failed"
-    assert answer(causal, "float64", honest(added)).status == "failed"
+    assert verdict_on(added, "float64", oracle_output(causal)).status == "failed"
+    assert verdict_on(causal, "float64", oracle_output(added)).status == "failed"
 
 
 def test_a_mask_by_minus_infinity_equals_is_causal_whatever_it_adds_elsewhere() -> None:
     for quantity in ("output", "weights"):
         masked, causal = (
-            honest(PRINTED[f"documents/doc-000/{id}/{quantity}"])
+            oracle_output(PRINTED[f"documents/doc-000/{id}/{quantity}"])
             for id in ("2.1-manual-additive-mask", "2.3-library-causal")
         )
         assert abs(masked - causal).max() < 1e-15
@@ -321,13 +280,13 @@ def test_an_unseeded_example_keeps_its_shape_and_its_zeros(name: str) -> None:
     assert case.source is not None
     example = documents.examples()[case.source.example]
     calls = case.calls("float64")
-    truth = case.expected(calls, {})
-    output = torch.from_numpy(truth[0].numbers)
+    expected = case.expected(calls, {})
+    output = torch.from_numpy(expected[0].numbers)
     assert tuple(output.shape) == example.output_shape
 
     for tensor, key in ((calls[0].tensors[name], f"{name}_shape") for name in ("query", "key", "value")):
         assert list(tensor.shape) == example.inputs[key]
     if lengths := example.inputs.get("valid_lens"):
         assert calls[0].tensors["attn_mask"].sum(-1).flatten().tolist() == lengths
-    assert case.verdict(calls, (Reply(output),), truth).status == "passed"
-    assert case.verdict(calls, (Reply(output.mT.contiguous()),), truth).status == "failed"
+    assert case.verdict(calls, (Reply(output),), expected).status == "passed"
+    assert case.verdict(calls, (Reply(output.mT.contiguous()),), expected).status == "failed"

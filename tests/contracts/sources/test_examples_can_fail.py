@@ -1,8 +1,8 @@
-"""What is asked of an example is really asked: zeros pass none, and who gets wrong what it is about fails it."""
+"""Cases of the documents' examples can fail: zeros and the mistake that an example is about do not pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -29,32 +29,32 @@ NO_SUPPORT = "documents/doc-004/11.2-no-support/y_hat"
 SATURATED = "documents/doc-004/11.1-softmax-gradient-saturates/d_weight0_d_score1"
 
 
-def named(of: str, name: str) -> Case:
-    return next(case for case in contract(of).cases() if case.name == name)
+def case_of(name: str, case: str) -> Case:
+    return next(other for other in contract(name).cases() if other.name == case)
 
 
 def verdict(case: Case, function: Function, dtype: str = "", conventions: Conventions | None = None) -> Verdict:
-    """The judgement on a function that is asked a case."""
+    """The verdict on a function in a case."""
     calls = case.calls(dtype or case.dtypes[0])
-    truth = case.expected(calls, conventions or {})
-    return case.verdict(calls, run_calls(function, calls), truth)
+    expected = case.expected(calls, conventions or {})
+    return case.verdict(calls, run_calls(function, calls), expected)
 
 
 def times_zero(function: Function, is_model: bool) -> Function:
-    """A computation that answers zeros of the due shape."""
+    """A computation that returns zeros of the expected shape."""
 
-    def zeros(*given: Any, **named: Any) -> Any:
-        return 0 * function(*given, **named)
+    def zeros(*inputs: Any, **options: Any) -> Any:
+        return 0 * function(*inputs, **options)
 
-    def factory(*given: Any, **named: Any) -> Any:
-        return partial(times_zero(function(*given, **named), is_model=False))
+    def factory(*inputs: Any, **options: Any) -> Any:
+        return partial(times_zero(function(*inputs, **options), is_model=False))
 
     return factory if is_model else zeros
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", names())
-def test_zeros_pass_no_example_and_what_is_right_passes_all(of: str) -> None:
+def test_zeros_pass_no_example_and_the_control_passes_all(of: str) -> None:
     correct = next(iter(contract(of).controls().values()))
     zeros = times_zero(correct, contract(of).is_model)
 
@@ -64,11 +64,11 @@ def test_zeros_pass_no_example_and_what_is_right_passes_all(of: str) -> None:
             assert verdict(case, zeros).status == "failed", case.name
 
 
-# Empty rows: the documents' own code, and what the contract has there
+# Empty rows: the documents' own code
 
 
 def filled(scores: Tensor, *, number: float, attn_mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-    """Weights of scores over which a number is written where a query may not attend, as the documents have it."""
+    """Scores with a number in place of hidden ones, as in the documents."""
     if lengths is not None:
         keys = torch.arange(scores.shape[-1])
         attn_mask = keys < lengths.reshape(*lengths.shape, *[1] * (scores.dim() - lengths.dim()))
@@ -95,53 +95,53 @@ OWN = {
     ("attention_weights", LENGTH_ZERO): (partial(masked_softmax, number=-1e6), "mean"),
     ("kernel_pooling", NO_SUPPORT): (boxcar, "nan"),
 }
-"""The code of the documents whose example leaves a row empty, and the convention that it would declare."""
+"""The documents' code for examples with an empty row, and the convention of that code."""
 
 
 @pytest.mark.parametrize(("of", "name"), OWN)
 def test_an_empty_row_is_judged_by_the_convention_that_is_declared(of: str, name: str) -> None:
     own, convention = OWN[of, name]
-    case, correct = named(of, name), next(iter(contract(of).controls().values()))
+    case, correct = case_of(of, name), next(iter(contract(of).controls().values()))
 
     assert verdict(case, own, conventions={"empty_row": convention}).status == "passed"
-    assert verdict(case, own).status == "failed", "zeros are due of who declares nothing"
+    assert verdict(case, own).status == "failed", "without a convention zeros are expected"
     assert verdict(case, correct).status == "passed"
     assert verdict(case, correct, conventions={"empty_row": convention}).status == "failed"
 
 
 @pytest.mark.parametrize(("of", "name"), OWN)
-def test_the_row_in_question_is_held_against_the_document(of: str, name: str) -> None:
+def test_an_empty_row_is_compared_with_the_document(of: str, name: str) -> None:
     own, convention = OWN[of, name]
 
-    def off(*given: Any, **named: Any) -> Tensor:
-        found: Tensor = own(*given, **named).clone()
-        rows = found.reshape(-1, found.shape[-1])
+    def off(*inputs: Any, **options: Any) -> Tensor:
+        output: Tensor = own(*inputs, **options).clone()
+        rows = output.reshape(-1, output.shape[-1])
         rows[0] = rows[0].nan_to_num(0.0) + 1e-6
-        return found
+        return output
 
-    assert verdict(named(of, name), off, conventions={"empty_row": convention}).status == "failed"
+    assert verdict(case_of(of, name), off, conventions={"empty_row": convention}).status == "failed"
 
 
-def test_what_a_convention_leaves_open_is_not_asked() -> None:
+def test_cases_without_a_result_under_a_convention_are_excluded() -> None:
     weights = contract("attention_weights")
     declared = {
         case.name: weights.undefined_reason(case, frozenset(), {"empty_row": "mean"}) for case in weights.cases()
     }
 
-    open_ = {name for name, says in declared.items() if says}
-    assert open_ == {"mask/with_minus_infinity", "numerics/minus_infinity"}
+    undefined = {name for name, says in declared.items() if says}
+    assert undefined == {"mask/with_minus_infinity", "numerics/minus_infinity"}
     assert not any(weights.undefined_reason(case, frozenset(), {"empty_row": "nan"}) for case in weights.cases())
 
 
-# What an example is about
+# The mistake of an example
 
 
-def test_weights_that_are_not_masked_after_the_softmax_are_wrong() -> None:
+def test_weights_that_are_not_masked_after_the_softmax_fail() -> None:
     def without_a_mask(scores: Tensor, *, is_causal: bool = False) -> Tensor:
         return scores.softmax(-1)
 
     for quantity in ("masked_weights", "row_sums", "renormalised", "renormalised_row_sums"):
-        assert verdict(named("attention_weights", f"{AFTER}/{quantity}"), without_a_mask).status == "failed"
+        assert verdict(case_of("attention_weights", f"{AFTER}/{quantity}"), without_a_mask).status == "failed"
 
 
 @pytest.mark.parametrize("number", [-1e9, -1e6, 0.0])
@@ -149,16 +149,15 @@ def test_a_finite_number_is_not_minus_infinity(number: float) -> None:
     def scores(query: Tensor, key: Tensor, *, score: str, attn_mask: Tensor) -> Tensor:
         return (query @ key.mT).masked_fill(~attn_mask, number)
 
+    def right(query: Tensor, key: Tensor, *, score: str, attn_mask: Tensor) -> Tensor:
+        return (query @ key.mT).masked_fill(~attn_mask, -torch.inf)
+
     for name in (NEG_INF, "documents/doc-000/2-neg-inf-mask/mask"):
-        assert verdict(named("attention_scores", name), scores).status == "failed"
-        assert verdict(named("attention_scores", name), partial(scores_of_dots)).status == "passed"
+        assert verdict(case_of("attention_scores", name), scores).status == "failed"
+        assert verdict(case_of("attention_scores", name), right).status == "passed"
 
 
-def scores_of_dots(query: Tensor, key: Tensor, *, score: str, attn_mask: Tensor) -> Tensor:
-    return (query @ key.mT).masked_fill(~attn_mask, -torch.inf)
-
-
-def test_a_derivative_that_is_nearly_zero_is_told_from_zero() -> None:
+def test_a_derivative_that_is_nearly_zero_is_not_zero() -> None:
     def in_float32(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> Tensor:
         scores = query.float() @ key.float().mT
         return (scores.softmax(-1) @ value.float()).to(query.dtype)
@@ -166,7 +165,7 @@ def test_a_derivative_that_is_nearly_zero_is_told_from_zero() -> None:
     def right(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> Tensor:
         return (query @ key.mT).softmax(-1) @ value
 
-    case = named("attention", SATURATED)
+    case = case_of("attention", SATURATED)
     assert case.dtypes == ("float64",)
     assert verdict(case, right).status == "passed"
     assert verdict(case, in_float32).detail.startswith("gradient of key[")
@@ -175,36 +174,28 @@ def test_a_derivative_that_is_nearly_zero_is_told_from_zero() -> None:
 # Seeds
 
 
-def test_so_many_seeds_are_asked_that_the_likeliest_answer_alone_is_accused() -> None:
-    told = 0
-    for expected in contract("recurrent_gradient").cases():
-        if not isinstance(expected, DocumentedMean) or len({each.number for each in possible(expected)}) < 2:
+def test_a_constant_output_fails_by_the_number_of_seeds() -> None:
+    distinguished = 0
+    for case in contract("recurrent_gradient").cases():
+        outputs: Any = case.expected(case.calls("float64"), {}) if isinstance(case, DocumentedMean) else ()
+        probabilities: dict[int, float] = {}
+        for possible in outputs:
+            probabilities[possible.number] = probabilities.get(possible.number, 0.0) + possible.probability
+        if len(probabilities) < 2:
             continue
-        likeliest = max(possible(expected), key=lambda each: shares_of(expected)[each.number])
-        always: Mapping[str, Tensor] = {"answer": torch.from_numpy(likeliest.expected.numbers)}
+        likeliest = max(outputs, key=lambda output: probabilities[output.number])
+        output = torch.from_numpy(likeliest.expected.numbers)
 
-        def stubborn(*given: Tensor, _answer: Tensor = always["answer"], **named: Any) -> Tensor:
-            return _answer.to(given[0].dtype).clone()
+        def constant(*inputs: Tensor, _output: Tensor = output, **options: Any) -> Tensor:
+            return _output.to(inputs[0].dtype).clone()
 
-        assert verdict(expected, stubborn, "float64").status == "failed", expected.name
-        told += 1
-    assert told == 2, "the other two have one answer each"
-
-
-def possible(case: DocumentedMean) -> Any:
-    return case.expected(case.calls("float64"), {})
-
-
-def shares_of(case: DocumentedMean) -> dict[int, float]:
-    """The probability of each answer by its number."""
-    found: dict[int, float] = {}
-    for each in possible(case):
-        found[each.number] = found.get(each.number, 0.0) + each.probability
-    return found
+        assert verdict(case, constant, "float64").status == "failed", case.name
+        distinguished += 1
+    assert distinguished == 2, "the other two have one output each"
 
 
 @pytest.mark.parametrize(("likeliest", "statistics"), [(0.5, 3), (0.75, 3), (0.9, 7)])
-def test_fewer_seeds_would_not_tell(likeliest: float, statistics: int) -> None:
+def test_fewer_seeds_would_not_distinguish(likeliest: float, statistics: int) -> None:
     tail = FALSE_ALARM / MAX_TESTS / statistics / 2
     enough = seeds_that_tell(likeliest, statistics)
 
