@@ -190,7 +190,9 @@ def test_every_environment_that_ci_runs_exists_and_every_supported_python_is_tes
     run = set(re.findall(r"tox run -e (\w+)", text)) | set(ci["jobs"]["static"]["strategy"]["matrix"]["environment"])
 
     assert run == {"lint", "types", "docs", "tests", "slow", "lowest", "conformance"}
-    assert run <= set(re.findall(r"^\[testenv:([\w-]+)\]", content, re.MULTILINE))
+    release = (HOME / ".github" / "workflows" / "release.yml").read_text()
+    assert "tox run -e release" in release
+    assert run | {"release"} <= set(re.findall(r"^\[testenv:([\w-]+)\]", content, re.MULTILINE))
     supported = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (HOME / "pyproject.toml").read_text())
     assert ci["jobs"]["tests"]["strategy"]["matrix"]["python"] == supported
 
