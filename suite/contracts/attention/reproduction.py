@@ -143,7 +143,11 @@ def fewer_axes(call: Call) -> Iterator[Call]:
     shapes = [call.tensors[name].shape for name in ("query", "key")]
     for rank in range(2, len(shapes[0])):
         if all(set(shape[: len(shape) - rank]) == {1} for shape in shapes):
-            yield _changed(call, lambda name, tensor, rank=rank: tensor[(0,) * max(tensor.dim() - rank, 0)])  # type: ignore[misc]
+            yield _changed(call, partial(_of_rank, rank))
+
+
+def _of_rank(rank: int, name: str, tensor: Tensor) -> Tensor:
+    return tensor[(0,) * max(tensor.dim() - rank, 0)]
 
 
 def simpler_numbers(call: Call) -> Iterator[Call]:
@@ -154,8 +158,11 @@ def simpler_numbers(call: Call) -> Iterator[Call]:
         return
     for name, tensor in _tensors(call).items():
         if tensor.dtype.is_floating_point and tensor.numel():
-            for rounder in _rounder(tensor):
-                yield _changed(call, lambda other, old, name=name, rounder=rounder: rounder if other == name else old)  # type: ignore[misc]
+            yield from (_changed(call, partial(_replaced, name, rounder)) for rounder in _rounder(tensor))
+
+
+def _replaced(changed: str, new: Tensor, name: str, tensor: Tensor) -> Tensor:
+    return new if name == changed else tensor
 
 
 def blank(call: Call) -> Call:

@@ -1,4 +1,4 @@
-"""The workloads: the documents' shapes, FlashAttention's grid, the memory ladder, a ViT's layer, decoding, `--shape`."""
+"""Workloads: the documents' shapes, FlashAttention's grid, the memory ladder, a ViT's layer, decoding, `--shape`."""
 
 from __future__ import annotations
 
@@ -89,12 +89,38 @@ def _grid() -> list[Workload]:
     ):
         name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
-        made.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": (*FORWARD, *TOGETHER)}, dtypes={"cuda": LARGE}))  # fmt: skip
+        made.append(
+            Workload(
+                name,
+                why,
+                length,
+                length,
+                width,
+                2048 // width,
+                batch=batch,
+                causal=causal,
+                profiles={"full": (*FORWARD, *TOGETHER)},
+                dtypes={"cuda": LARGE},
+            )
+        )
     for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
         name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
         directions = PASSES if (length, width) == (2048, 64) else FORWARD
-        made.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
+        made.append(
+            Workload(
+                name,
+                why,
+                length,
+                length,
+                width,
+                256 // width,
+                batch=batch,
+                causal=causal,
+                profiles={"standard": directions},
+                dtypes={"cpu": CPU},
+            )
+        )
     return made
 
 

@@ -48,7 +48,7 @@ EXPRESSIBLE = (
     "doc-004/11.3.1-gaussian-equals-dot-minus-key-norm",
     "doc-004/11.3.3-bilinear",
 )
-"""Examples of another stage that the signature can express: softmax weights, and a matrix that the query is mapped by."""
+"""Examples of another stage that the signature can express: softmax weights, and a matrix that maps the query."""
 SATURATED = "doc-004/11.1-softmax-gradient-saturates"
 """The derivative of a softmax that is nearly 1, which a document says never vanishes."""
 FILL = "where the document's finite fill gives an empty row the mean, the contract gives zeros"

@@ -244,7 +244,8 @@ def meetings() -> Sequence[Case]:
         *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}",
             share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
         kept("dropout/kept_one_query", "a single query", one_query),
-        kept("dropout/gradient_one_query", "the same mask backwards for a single query", one_query.but(gradient_of=INPUTS)),
+        kept("dropout/gradient_one_query", "the same mask backwards for a single query",
+            one_query.but(gradient_of=INPUTS)),
         kept("dropout/gradient_grouped", "the same mask backwards with grouped heads",
             KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
         LayoutCase(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT),
@@ -254,7 +255,9 @@ def meetings() -> Sequence[Case]:
 
 def training() -> Sequence[Case]:
     """The generator moves on from call to call where gradients are wanted, and no backward pass turns it back."""
-    learning = AttentionCase("", "", batch=4, heads=4, length=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
+    learning = gradients(
+        "", "", batch=4, heads=4, length=16, width=16, draw="uniform_identity", dropout_p=0.5, dtypes=("float32",)
+    )
     successive, between = "dropout/successive_training", "dropout/backward_between"
     return [
         TrainingSteps(learning.but(successive, "each step of a training draws anew"), one_by_one),

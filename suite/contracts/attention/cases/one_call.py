@@ -205,7 +205,9 @@ def gradient_numerics() -> list[Case]:
         base.but("gradient_numerics/abysmal", "logits near −23,000", draw="abysmal_logits"),
         tiled.but("gradient_numerics/far_below_zero_tiled", "logits near −200 across tiles", draw="opposite_logits"),
         base.but("gradient_numerics/uneven_sizes", "large queries, small keys", draw="uneven_sizes"),
-        LayoutCase(base.but("gradient_numerics/large_upstream", "values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        LayoutCase(base.but("gradient_numerics/large_upstream",
+            "values near 1,000 and output gradients near 100: products exceed float16, their differences do not",
+            draw="offset_values", gradient_of=("query", "key")), _hundredfold),
         LayoutCase(tiled.but("gradient_numerics/large_upstream_tiled", "the same across tiles", draw="offset_values",
             gradient_of=("query", "key")), _hundredfold),
     ]  # fmt: skip

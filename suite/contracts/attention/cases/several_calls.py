@@ -105,7 +105,8 @@ def differing(replies: Replies) -> str:
         }
         for name, (now, before) in pairs.items():
             if now is not None and before is not None and (count := int((now != before).sum())):
-                return f"call {number} of {len(replies)}: {count} of {now.numel()} numbers of the {name} differ from call 1's"
+                numbers = f"{count} of {now.numel()} numbers of the {name}"
+                return f"call {number} of {len(replies)}: {numbers} differ from call 1's"
     return ""
 
 

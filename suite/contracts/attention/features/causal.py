@@ -110,7 +110,12 @@ GROUPS_OF_FOUR = "the causal mask is the same for each group of four queries: th
 VISIBLE = mutants(
     Dense,
     causal={
-        "aligns_causal_at_the_end": Mutation("the causal mask is aligned at the lower right: the last query sees the last key; if that is meant, declare " 'conventions={"causal": "lower_right"}', lambda grid, call: visible(grid, True, {"causal": "lower_right"}), "flash-attention issue 282, pytorch issue 108108"),
+        "aligns_causal_at_the_end": Mutation(
+            "the causal mask is aligned at the lower right: the last query sees the last key; if that is meant, "
+            'declare conventions={"causal": "lower_right"}',
+            lambda grid, call: visible(grid, True, {"causal": "lower_right"}),
+            "flash-attention issue 282, pytorch issue 108108",
+        ),
         "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, call: grid.j < grid.i,
             "documents: doc-002 E9"),
         "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, call: grid.j <= grid.i + 1,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def kinds() -> tuple[str, ...]:
-    """The words for what may leave a row empty. Without keys the output is zeros unless `no_keys` is declared by name."""
+    """The words for what may leave a row empty. Without keys the output is zeros unless `no_keys` is declared."""
     return tuple(word for feature in features() for word in feature.hides)
 
 
@@ -65,7 +65,8 @@ def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventio
         elif "empty_row" in needed:
             words |= set(feature.hides) & needed
     if len({rules(conventions).get(kind, "zeros") for kind in words}) > 1:
-        return f"its convention gives different outputs to rows left empty by {' and '.join(sorted(words))}, which meet here"
+        together = " and ".join(sorted(words))
+        return f"its convention gives different outputs to rows left empty by {together}, which meet here"
     if "gradient" in needed and any(rules(conventions).get(kind) == "nan" for kind in words):
         return "its convention gives NaN in empty rows, which leaves the gradients undefined"
     return ""
@@ -159,7 +160,12 @@ WEIGHTS = mutants(
         "gives_nan_for_empty_row": Mutation(
             'a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}',
             _filled(lambda call: math.nan), "pytorch issue 103963"),
-        "takes_softmax_of_empty_row": Mutation("a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is " 'meant, declare conventions={"empty_row": "nan"}', lambda scores, call: scores.softmax(-1), "torch.softmax of a row of −∞"),
+        "takes_softmax_of_empty_row": Mutation(
+            "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if "
+            'that is meant, declare conventions={"empty_row": "nan"}',
+            lambda scores, call: scores.softmax(-1),
+            "torch.softmax of a row of −∞",
+        ),
         "gives_mean_for_empty_row": Mutation(
             "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
             'conventions={"empty_row": "mean"}',
@@ -172,7 +178,11 @@ WEIGHTS = mutants(
 )  # fmt: skip
 
 
-@Dense.instead("combine", "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only", source="pytorch issue 41508")  # fmt: skip
+@Dense.instead(
+    "combine",
+    "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only",
+    source="pytorch issue 41508",
+)
 def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
     if call.keys == 0 or call["dropout_p"] > 0:
         return Dense.combine(weights, value, call)
@@ -180,7 +190,9 @@ def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: Attenti
     return Dense.combine(weights.masked_fill(nothing, math.nan), value, call).masked_fill(nothing, 0.0)
 
 
-@Backward.instead("scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508")  # fmt: skip
+@Backward.instead(
+    "scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508"
+)
 def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
     nothing = (weights == 0).all(-1, keepdim=True)
     return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)

@@ -144,7 +144,9 @@ FACTORS = mutants(
 )  # fmt: skip
 
 
-@Dense.instead("softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190")  # fmt: skip
+@Dense.instead(
+    "softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190"
+)
 def shifts_by_smallest_for_negative_scale(scores: Tensor, call: AttentionCall) -> Tensor:
     if factor(call) >= 0:
         return Dense.softmax(scores, call)

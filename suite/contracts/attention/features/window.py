@@ -163,10 +163,19 @@ def _accepted(change: Any) -> Any:
 BACKWARD = mutants(
     Backward, weights={"backward_ignores_window": Mutation("the backward ignores the window", ignoring("window", None))}
 )
+
+
+def _without_negatives(value: Window) -> Window:
+    left, right = (None if width is not None and width < 0 else width for width in value)
+    return left, right
+
+
 ACCEPTED = mutants(
     Dense,
     receive={
-        "reads_negative_width_as_unbounded": Mutation("a negative width is accepted as no bound", _accepted(lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value), "flash-attention and onnx: −1 is unbounded"),
+        "reads_negative_width_as_unbounded": Mutation("a negative width is accepted as no bound",
+            _accepted(lambda value: _without_negatives(value) if _is_pair(value) else value),
+            "flash-attention and onnx: −1 is unbounded"),
         "accepts_window_of_one_number": Mutation("a number is accepted as a window on both sides",
             _accepted(lambda value: (value, value) if isinstance(value, int) else value),
             "jax.nn: an int is symmetric"),
@@ -244,7 +253,7 @@ FEATURE = Feature(
     LEVELS,
     Argument("window", None),
     decisions={
-        "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both ends included; None is unbounded; "
+        "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both included; None is unbounded; "
         "the position of query i is i, also when l ≠ s; what is_causal or a mask hides stays hidden; it may leave "
         "queries nothing to attend to"
     },

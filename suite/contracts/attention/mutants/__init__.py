@@ -1,7 +1,7 @@
 """Mutants of attention that concern no single feature: implementations with exactly one named mistake.
 
-They prove that cases can fail, name the mistake of a wrong submission, and document the field's known bugs. Mutants of a
-feature are in its file, those of masks in mask.py.
+They prove that cases can fail, name the mistake of a wrong submission, and document known bugs. A feature's mutants are
+in its file, those of masks in mask.py.
 """
 
 from __future__ import annotations

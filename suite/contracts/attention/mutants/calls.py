@@ -1,4 +1,4 @@
-"""Mistakes around a call and between calls: state, side effects, modes, threads, and what is kept for the backward pass."""
+"""Mutants with mistakes around a call: state, side effects, modes, threads, memory of the backward pass."""
 
 from __future__ import annotations
 
@@ -83,14 +83,20 @@ def _pointers(call: AttentionCall) -> list[tuple[int, ...]]:
 _planned, _alternating, _counted = _Last(), _Last(), _Last()
 
 
-@Whole.instead("attention", "the last output is replayed when the pointers are the same, whatever they point to", source="flashinfer starter-kit 21")  # fmt: skip
+@Whole.instead(
+    "attention",
+    "the last output is replayed when the pointers are the same, whatever they point to",
+    source="flashinfer starter-kit 21",
+)
 def replays_output_by_pointer(call: AttentionCall) -> Any:
     if "replay" not in _LEFT or _pointers(_LEFT["replay"][0]) != _pointers(call):
         _LEFT["replay"] = call, correct(call)  # the call's tensors stay, so no other tensor can get their pointers
     return _LEFT["replay"][1]
 
 
-@Whole.instead("attention", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143")  # fmt: skip
+@Whole.instead(
+    "attention", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143"
+)
 def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     last = _planned.alive()
     plain = last is not None and not any(
@@ -101,7 +107,11 @@ def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     return _planned.remember(call, correct(call))
 
 
-@Whole.instead("attention", "when shapes alternate, A, B, A, the third call reads as many keys as the second", source="flash-attention issue 2143")  # fmt: skip
+@Whole.instead(
+    "attention",
+    "when shapes alternate, A, B, A, the third call reads as many keys as the second",
+    source="flash-attention issue 2143",
+)
 def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     last, before = _alternating.alive(), _alternating.before
     used = call
@@ -110,7 +120,9 @@ def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     return _alternating.remember(call, correct(used))
 
 
-@Whole.instead("attention", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244")  # fmt: skip
+@Whole.instead(
+    "attention", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244"
+)
 def varies_between_calls(call: AttentionCall) -> Any:
     again = _counted.alive() is not None and call.keys > 1
     return _counted.remember(call, correct(with_first_keys(call, call.keys - 1) if again else call))
@@ -364,6 +376,10 @@ def but_once(first: str, second: str) -> Any:
     return delivered
 
 
+def in_reused_buffers(gradients: Gradients, call: AttentionCall) -> Gradients:
+    return {name: None if gradient is None else _reused(name, gradient) for name, gradient in gradients.items()}
+
+
 KEPT = mutants(
     Recomputed,
     keep={
@@ -389,7 +405,7 @@ KEPT = mutants(
     },
     deliver={
         "hands_out_gradients_in_reused_buffers": Mutation(
-            "gradients lie in buffers that the next backward pass overwrites", lambda gradients, call: {name: None if gradient is None else _reused(name, gradient) for name, gradient in gradients.items()}),
+            "gradients lie in buffers that the next backward pass overwrites", in_reused_buffers),
         "loses_key_gradient_of_one_tensor": Mutation(
             "where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
         "loses_value_gradient_of_one_tensor": Mutation(

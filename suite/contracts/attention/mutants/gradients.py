@@ -50,7 +50,8 @@ MUTANTS = mutants(
             "the D term in the gradient of the softmax is the mean of do · o over the values' width, not the sum",
             lambda weights, d_weights, saved: Backward.mean(weights, d_weights, saved) / max(saved.value.shape[-1], 1)),
         "takes_mean_without_weights_in_gradient": Mutation(
-            "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without weights",
+            "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without "
+            "weights",
             lambda weights, d_weights, saved: d_weights.sum(-1, keepdim=True),
         ),
     },
@@ -155,14 +156,22 @@ def _exchanged(gradients: Gradients, first: str, second: str) -> Gradients:
     return {**gradients, first: other, second: one} if fits else gradients
 
 
-@Backward.instead("deliver", "the value's gradient is allocated like the key's, whose width it then has", source="flash-attention issue 818")  # fmt: skip
+@Backward.instead(
+    "deliver",
+    "the value's gradient is allocated like the key's, whose width it then has",
+    source="flash-attention issue 818",
+)
 def allocates_value_gradient_like_key(gradients: Gradients, saved: Saved) -> Gradients:
     if gradients["value"] is None or saved.call.width == saved.call.value_width:
         return gradients
     raise RuntimeError(f"value.grad has width {saved.call.width}, expected {saved.call.value_width}")
 
 
-@Backward.instead("output_gradient", "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice", source="pytorch issues 196678, 153799")  # fmt: skip
+@Backward.instead(
+    "output_gradient",
+    "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice",
+    source="pytorch issues 196678, 153799",
+)
 def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tensor:
     gradient = Backward.output_gradient(gradient, saved)
     if saved.call.queries < 63 or saved.call.queries % 64 not in (1, 63):
@@ -171,7 +180,11 @@ def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tenso
     return gradient * (1 + last.to(gradient.dtype)).unsqueeze(-1)
 
 
-@Backward.instead("value_gradient", "the value's gradient is summed in the half type, query after query", dtypes=("float16", "bfloat16"))  # fmt: skip
+@Backward.instead(
+    "value_gradient",
+    "the value's gradient is summed in the half type, query after query",
+    dtypes=("float16", "bfloat16"),
+)
 def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
     total = Backward.value_gradient(kept_weights[..., :0, :], d_output[..., :0, :], saved)
     for row in range(saved.call.queries):
@@ -180,7 +193,11 @@ def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: S
     return total
 
 
-@Backward.instead("query_gradient", "the gradient of the last query is 0 where the queries modulo 128 leave 127", source="pytorch issues 196678, 153799")  # fmt: skip
+@Backward.instead(
+    "query_gradient",
+    "the gradient of the last query is 0 where the queries modulo 128 leave 127",
+    source="pytorch issues 196678, 153799",
+)
 def loses_last_query_gradient_at_127_of_128(flow: Flow, saved: Saved) -> Tensor:
     gradient = Backward.query_gradient(flow, saved)
     if saved.call.queries % 128 != 127:

@@ -120,7 +120,9 @@ def reads_mask_as_contiguous(call: AttentionCall) -> AttentionCall:
     return call if mask is None else call.but(attn_mask=as_contiguous(mask))
 
 
-@Dense.instead("receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189")  # fmt: skip
+@Dense.instead(
+    "receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189"
+)
 def walks_expanded_mask(call: AttentionCall) -> AttentionCall:
     mask = call["attn_mask"]
     if mask is None or all(stride or size < 2 for size, stride in zip(mask.shape, mask.stride(), strict=True)):
@@ -183,13 +185,20 @@ FLOAT = mutants(
 )  # fmt: skip
 
 
-@Dense.instead("bool_mask", "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN", source="darts issue 3087", dtypes=("float16",))  # fmt: skip
+@Dense.instead(
+    "bool_mask",
+    "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN",
+    source="darts issue 3087",
+    dtypes=("float16",),
+)
 def fill_overflows_in_half(scores: Tensor, mask: Tensor, call: AttentionCall) -> Tensor:
     scores = bool_mask(scores, mask, call)
     return scores.masked_fill(_empty(mask), math.nan) if call.query.dtype == torch.float16 else scores
 
 
-@Whole.instead("attention", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1")  # fmt: skip
+@Whole.instead(
+    "attention", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1"
+)
 def masks_after_softmax(call: AttentionCall) -> Any:
     if not _is_bool(call):
         return correct(call)
@@ -261,7 +270,7 @@ def _filled(call: AttentionCall) -> AttentionCall:
 AROUND = mutants(
     Dense,
     softmax={
-        "caps_after_masking": Mutation(  # a large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap
+        "caps_after_masking": Mutation(  # a large cap leaves ordinary scores alone; −inf becomes −cap
             "scores are capped after masking, so that masked keys return",
             with_arguments(
                 scores=lambda scores, call: scores if call["attn_mask"] is None else scores.clamp(min=-30.0)

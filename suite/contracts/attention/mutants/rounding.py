@@ -1,4 +1,4 @@
-"""Mutants of precision: rounding, overflow, underflow, and errors of half types that show only in many numbers together."""
+"""Mutants of precision: rounding, overflow, underflow, and errors of half types that show in many numbers together."""
 
 from __future__ import annotations
 

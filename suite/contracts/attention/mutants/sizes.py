@@ -147,6 +147,10 @@ def _but_the_last_column(output: Tensor, call: AttentionCall) -> Tensor:
     return with_zero_columns(output, call.value_width - 1) if cropped else output
 
 
+def _but_last_of_many(output: Tensor, call: AttentionCall) -> Tensor:
+    return with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output
+
+
 FEW = mutants(
     Whole,
     attention={
@@ -157,7 +161,7 @@ FEW = mutants(
             with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
             "split decoding kernels"),
         "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
-            with_result(lambda output, call: with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output)),
+            with_result(_but_last_of_many)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
             with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
@@ -301,7 +305,9 @@ PADDING = mutants(
 )
 
 
-@Tiled.instead("rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055")  # fmt: skip
+@Tiled.instead(
+    "rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
+)
 def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partial:
     after = Tiled.rescale(before, largest)
     poisoned = (before.total == 0) & (largest == -math.inf)
@@ -327,7 +333,9 @@ def averages_halves(parts: list[Partial]) -> Partial:
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
 
 
-@Tiled.instead("merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919")  # fmt: skip
+@Tiled.instead(
+    "merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919"
+)
 def merges_in_base_two(parts: list[Partial]) -> Partial:
     logs = [part.total.log() + part.largest for part in parts]
     largest = torch.stack(logs).amax(0)
@@ -336,7 +344,11 @@ def merges_in_base_two(parts: list[Partial]) -> Partial:
     return Partial(output, torch.stack(shrinks).sum(0), largest)
 
 
-@Tiled.instead("merge", "a half of the keys in which nothing may be attended to gives NaN", source="xformers (split-KV with an empty split)")  # fmt: skip
+@Tiled.instead(
+    "merge",
+    "a half of the keys in which nothing may be attended to gives NaN",
+    source="xformers (split-KV with an empty split)",
+)
 def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
     merged = Tiled.merge(parts)
     empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)

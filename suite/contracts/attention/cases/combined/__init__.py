@@ -1,7 +1,8 @@
-"""Cases that combine features: a covering array of their levels, in which every pair meets and every fused triple.
+"""Cases that combine features: a covering array of their levels, in which every pair and every fused triple meets.
 
 The array is data, in two files: rows in which every pair of levels meets, and more rows for the triples. Features name
-their levels in their own files; after a change of levels, `python -m attnsuite.conformance.drawing attention` draws anew.
+their levels in their own files. After a change of levels, `python -m attnsuite.conformance.drawing attention` draws a
+new array.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
-"""A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""
+"""A row in each line, as its unusual levels: rows in which all pairs meet, and further rows for triples."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
 """Factors that kernels fuse: every triple of their levels meets."""
 LACKING = (
@@ -44,13 +45,13 @@ LACKING = (
     ("windows",),  # PyTorch's SDPA
     ("masks",),  # FlashAttention
 )
-"""Sets of features that implementations lack together: every pair of the remaining levels meets in cases without them."""
+"""Features that implementations lack together: every pair of the other levels meets in cases without them."""
 ALL_LEVELS = (*LEVELS, *(feature.levels for feature in features()))
 """The general levels, then those of each feature."""
 
 
 def space(of_features: Sequence[Feature]) -> Space:
-    """The space of the levels of these features and the general ones. ValueError, which names the file, for an unknown word."""
+    """The space of the general levels and these features'. ValueError, which names the file, for an unknown word."""
     combined = (*LEVELS, *(feature.levels for feature in of_features))
     factors = {name: tuple(levels) for part in combined for name, levels in part.factors.items()}
     for feature in of_features:
