@@ -114,8 +114,7 @@ VISIBLE = mutants(
             "the causal mask is aligned at the lower right: the last query sees the last key; if that is meant, "
             'declare conventions={"causal": "lower_right"}',
             lambda grid, call: visible(grid, True, {"causal": "lower_right"}),
-            "flash-attention issue 282, pytorch issue 108108",
-        ),
+            "flash-attention issue 282, pytorch issue 108108"),
         "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, call: grid.j < grid.i,
             "documents: doc-002 E9"),
         "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, call: grid.j <= grid.i + 1,

@@ -142,44 +142,6 @@ def always_alike(weights: Tensor, p: float) -> Tensor:
     return weights * kept(weights, p, generator) * _rescale(p)
 
 
-DRAWS = mutants(
-    Dense,
-    dropout={
-        "ignores_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
-        "does_not_rescale_kept_weights": Mutation("kept weights are not rescaled by 1/(1−p)",
-            lambda weights, p: weights * kept(weights, p)),
-        "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)",
-            lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
-        "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p",
-            lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
-        "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely",
-            lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        "rounds_probability_to_eighths": Mutation("the probability is rounded to eighths",
-            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
-            "thresholds on few random bits"),
-        "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
-        "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
-        "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
-        "drops_alike_in_all_items": Mutation("the same weights are dropped in all batch items", shared(-4)),
-        "normalises_after_dropout": Mutation("the weights are normalised again after dropout", normalised),
-        "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0",
-            lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
-        "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _own_generator),
-        "drops_more_rarely_beside_hidden_keys": Mutation(
-            "where keys are hidden, weights are dropped a tenth too rarely", _rarer_with_hidden_keys),
-        "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped",
-            _never_beyond(256)),
-        "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again",
-            _repeated(-1, 512)),
-        "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
-        "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256",
-            lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
-        "drops_alike_in_every_call": Mutation("the same weights are dropped in every call, whatever the seed",
-            always_alike),
-    },
-)  # fmt: skip
-
-
 def _dropped_output(call: AttentionCall) -> Any:
     output, p = correct(call.but(dropout_p=0.0)), call["dropout_p"]
     return output * multiplier(output, p) if p > 0 else output
@@ -266,6 +228,39 @@ def _limited(limit: Any) -> Any:
 
 ACCEPTED = mutants(
     Dense,
+    dropout={
+        "ignores_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
+        "does_not_rescale_kept_weights": Mutation("kept weights are not rescaled by 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p)),
+        "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
+        "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p",
+            lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
+        "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely",
+            lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        "rounds_probability_to_eighths": Mutation("the probability is rounded to eighths",
+            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
+            "thresholds on few random bits"),
+        "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
+        "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
+        "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
+        "drops_alike_in_all_items": Mutation("the same weights are dropped in all batch items", shared(-4)),
+        "normalises_after_dropout": Mutation("the weights are normalised again after dropout", normalised),
+        "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0",
+            lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
+        "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _own_generator),
+        "drops_more_rarely_beside_hidden_keys": Mutation(
+            "where keys are hidden, weights are dropped a tenth too rarely", _rarer_with_hidden_keys),
+        "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped",
+            _never_beyond(256)),
+        "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again",
+            _repeated(-1, 512)),
+        "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
+        "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256",
+            lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
+        "drops_alike_in_every_call": Mutation("the same weights are dropped in every call, whatever the seed",
+            always_alike),
+    },
     receive={
         "accepts_negative_dropout": Mutation("a negative dropout_p is accepted as 0", _limited(lambda p: max(p, 0.0)),
             "pytorch, scaled_dot_product_attention on a CPU"),

@@ -162,10 +162,8 @@ WEIGHTS = mutants(
             _filled(lambda call: math.nan), "pytorch issue 103963"),
         "takes_softmax_of_empty_row": Mutation(
             "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if "
-            'that is meant, declare conventions={"empty_row": "nan"}',
-            lambda scores, call: scores.softmax(-1),
-            "torch.softmax of a row of −∞",
-        ),
+            'that is meant, declare conventions={"empty_row": "nan"}', lambda scores, call: scores.softmax(-1),
+            "torch.softmax of a row of −∞"),
         "gives_mean_for_empty_row": Mutation(
             "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
             'conventions={"empty_row": "mean"}',

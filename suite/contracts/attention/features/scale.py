@@ -100,50 +100,6 @@ def _if_given(wrong: Any) -> Any:
     return lambda call: factor(call) if call["scale"] is None else wrong(call)
 
 
-FACTORS = mutants(
-    Dense,
-    factor={
-        **in_places("ignores_scale", "a given scale is ignored", _ignored, "with_mask", "when_causal"),
-        "ignores_integer_scale": Mutation("a scale that is no float is ignored",
-            _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),
-            "bindings that check for a double"),
-        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda call: 1.0),
-            "documents: doc-000 E1"),
-        "divides_by_width": Mutation("the scores are divided by e instead of √e",
-            _by_default(lambda call: 1 / call.width)),
-        "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default,
-            "vendor kernels without a scale argument"),
-        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores",
-            lambda call: factor(call) ** 2),
-        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e",
-            _if_given(lambda call: call["scale"] * default(call))),
-        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them",
-            _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
-        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values",
-            _by_default(lambda call: call.value_width**-0.5)),
-        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together",
-            _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
-        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8",
-            _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
-        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale",
-            lambda call: call["scale"] or default(call), "the idiom `scale or 1/√e`"),
-        "takes_root_of_scale": Mutation("a negative scale gives NaN: query and key are each multiplied by its root",
-            lambda call: math.sqrt(factor(call)) ** 2 if factor(call) >= 0 else math.nan, "pytorch issue 105190"),
-        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all",
-            _if_given(lambda call: 1.0)),
-        "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda call: min(factor(call), 1.0)),
-        "rounds_scale_to_half": Mutation("the scale is rounded to float16",
-            lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
-        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped",
-            lambda call: default(call) if call.grouped else factor(call)),
-        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped",
-            _by_default(lambda call: 1.0 if call.grouped else default(call))),
-        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights",
-            lambda call: 0.0 if call.width == 1 else factor(call)),
-    },
-)  # fmt: skip
-
-
 @Dense.instead(
     "softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190"
 )
@@ -154,16 +110,6 @@ def shifts_by_smallest_for_negative_scale(scores: Tensor, call: AttentionCall) -
     return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
 
 
-GRAD_MODE = mutants(
-    Dense,
-    factor={
-        "unscaled_without_grad_mode": Mutation(
-            "without grad mode the scores are not scaled",
-            lambda call: 1.0 if not torch.is_grad_enabled() and call["scale"] is None else factor(call),
-            "flash-attention issue 1406",
-        )
-    },
-)
 BACKWARD = mutants(
     Backward,
     factor={
@@ -209,13 +155,53 @@ def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Mutation:
 BARELY = mutants(
     Dense,
     factor={
+        **in_places("ignores_scale", "a given scale is ignored", _ignored, "with_mask", "when_causal"),
+        "ignores_integer_scale": Mutation("a scale that is no float is ignored",
+            _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),
+            "bindings that check for a double"),
+        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda call: 1.0),
+            "documents: doc-000 E1"),
+        "divides_by_width": Mutation("the scores are divided by e instead of √e",
+            _by_default(lambda call: 1 / call.width)),
+        "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default,
+            "vendor kernels without a scale argument"),
+        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores",
+            lambda call: factor(call) ** 2),
+        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e",
+            _if_given(lambda call: call["scale"] * default(call))),
+        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them",
+            _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
+        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values",
+            _by_default(lambda call: call.value_width**-0.5)),
+        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together",
+            _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
+        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8",
+            _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
+        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale",
+            lambda call: call["scale"] or default(call), "the idiom `scale or 1/√e`"),
+        "takes_root_of_scale": Mutation("a negative scale gives NaN: query and key are each multiplied by its root",
+            lambda call: math.sqrt(factor(call)) ** 2 if factor(call) >= 0 else math.nan, "pytorch issue 105190"),
+        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all",
+            _if_given(lambda call: 1.0)),
+        "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda call: min(factor(call), 1.0)),
+        "rounds_scale_to_half": Mutation("the scale is rounded to float16",
+            lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
+        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped",
+            lambda call: default(call) if call.grouped else factor(call)),
+        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped",
+            _by_default(lambda call: 1.0 if call.grouped else default(call))),
+        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights",
+            lambda call: 0.0 if call.width == 1 else factor(call)),
+        "unscaled_without_grad_mode": Mutation("without grad mode the scores are not scaled",
+            lambda call: 1.0 if not torch.is_grad_enabled() and call["scale"] is None else factor(call),
+            "flash-attention issue 1406"),
         **{f"scale_off_by_a_little_in_{dtype}": _off(dtype, "", error) for dtype, error in ERROR.items()},
         **{
             f"scale_off_beyond_512_keys_in_{dtype}": _off(dtype, " and beyond 512 keys", error, 512)
             for dtype, error in LONG_ERROR.items()
         },
     },
-)
+)  # fmt: skip
 
 LEVELS = Levels(
     {

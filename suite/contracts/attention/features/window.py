@@ -124,7 +124,22 @@ def _less(width: int | None, by: int = 1) -> int | None:
     return None if width is None else width - by
 
 
-VISIBLE = mutants(
+def _accepted(change: Any) -> Any:
+    """Bad widths that are changed to valid ones, not refused."""
+    return lambda call: call if call["window"] is None else call.but(window=change(call["window"]))
+
+
+BACKWARD = mutants(
+    Backward, weights={"backward_ignores_window": Mutation("the backward ignores the window", ignoring("window", None))}
+)
+
+
+def _without_negatives(value: Window) -> Window:
+    left, right = (None if width is not None and width < 0 else width for width in value)
+    return left, right
+
+
+ACCEPTED = mutants(
     Dense,
     window={
         **in_places("ignores_window", "the window is ignored", _unless, "with_mask", "when_causal", "for_one_query",
@@ -152,26 +167,6 @@ VISIBLE = mutants(
         "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys",
             lambda grid, call: _visible(grid, call) | ~_visible(grid, call).any(-1, keepdim=True)),
     },
-)  # fmt: skip
-
-
-def _accepted(change: Any) -> Any:
-    """Bad widths that are changed to valid ones, not refused."""
-    return lambda call: call if call["window"] is None else call.but(window=change(call["window"]))
-
-
-BACKWARD = mutants(
-    Backward, weights={"backward_ignores_window": Mutation("the backward ignores the window", ignoring("window", None))}
-)
-
-
-def _without_negatives(value: Window) -> Window:
-    left, right = (None if width is not None and width < 0 else width for width in value)
-    return left, right
-
-
-ACCEPTED = mutants(
-    Dense,
     receive={
         "reads_negative_width_as_unbounded": Mutation("a negative width is accepted as no bound",
             _accepted(lambda value: _without_negatives(value) if _is_pair(value) else value),

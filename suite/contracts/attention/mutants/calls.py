@@ -161,40 +161,6 @@ def guesses_layout(call: AttentionCall) -> Any:
     return correct(call.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
 
 
-BEHAVIOUR = mutants(
-    Whole,
-    attention={
-        "writes_into_key": writes_into("key"),
-        "ignores_masks_without_grad_mode": Mutation("without grad mode the mask is ignored",
-            with_arguments(call=lambda call: call if torch.is_grad_enabled() else call.unmasked),
-            "pytorch issue 86120 (evaluation fast path)"),
-        "rounds_output_when_gradient_is_wanted": Mutation("the output is rounded to bfloat16 when a gradient is wanted",
-            with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
-            "flash-attention issue 1406"),
-        "gives_zeros_outside_main_thread": Mutation("outside the main thread the output is 0",
-            with_result(lambda output: output if in_main_thread() else output * 0),
-            "flash-attention issue 1957 (wrong stream)"),
-        "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
-        "refuses_rank_3": refuses_rank(3, "query: expected 4 axes, got 3"),
-        "guesses_layout_from_sizes": Mutation(
-            "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
-    },
-)  # fmt: skip
-RETURNED = mutants(
-    Dense,
-    finish={
-        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, call: output,
-            dtypes=("float16", "bfloat16")),
-        "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
-        "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
-        "returns_numpy": Mutation("the output comes as a numpy array",
-            with_result(lambda output: output.detach().cpu().numpy())),
-        "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output",
-            with_result(lambda output: output.squeeze(0))),
-    },
-)  # fmt: skip
-
-
 def _evaluating() -> bool:
     return not torch.is_grad_enabled()
 
@@ -265,6 +231,20 @@ EVALUATION = {"causal": ("is_causal", False), "scale": ("scale", None), "dropout
 AROUND = mutants(
     Whole,
     attention={
+        "writes_into_key": writes_into("key"),
+        "ignores_masks_without_grad_mode": Mutation("without grad mode the mask is ignored",
+            with_arguments(call=lambda call: call if torch.is_grad_enabled() else call.unmasked),
+            "pytorch issue 86120 (evaluation fast path)"),
+        "rounds_output_when_gradient_is_wanted": Mutation("the output is rounded to bfloat16 when a gradient is wanted",
+            with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
+            "flash-attention issue 1406"),
+        "gives_zeros_outside_main_thread": Mutation("outside the main thread the output is 0",
+            with_result(lambda output: output if in_main_thread() else output * 0),
+            "flash-attention issue 1957 (wrong stream)"),
+        "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
+        "refuses_rank_3": refuses_rank(3, "query: expected 4 axes, got 3"),
+        "guesses_layout_from_sizes": Mutation(
+            "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
         **{
             name: row
             for feature, (option, default) in EVALUATION.items()
@@ -290,11 +270,15 @@ AROUND = mutants(
 )  # fmt: skip
 IN_DEFAULT_DTYPE = mutants(
     Dense,
-    factor={
-        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it",
-            lambda call: float(torch.tensor(factor(call))))
-    },
     finish={
+        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, call: output,
+            dtypes=("float16", "bfloat16")),
+        "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
+        "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
+        "returns_numpy": Mutation("the output comes as a numpy array",
+            with_result(lambda output: output.detach().cpu().numpy())),
+        "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output",
+            with_result(lambda output: output.squeeze(0))),
         "answers_in_default_dtype": Mutation(
             "the output has torch's default dtype where that is wider",
             lambda output, call: (
@@ -302,7 +286,11 @@ IN_DEFAULT_DTYPE = mutants(
                 if torch.get_default_dtype() == torch.float32
                 else Dense.finish(output, call).to(torch.promote_types(call.query.dtype, torch.get_default_dtype()))
             ),
-        )
+        ),
+    },
+    factor={
+        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it",
+            lambda call: float(torch.tensor(factor(call)))),
     },
 )  # fmt: skip
 

@@ -26,27 +26,6 @@ def root_of(size: Callable[[AttentionCall], int]) -> Callable[[AttentionCall], f
     return by_default(lambda call: max(size(call), 1) ** -0.5)
 
 
-FACTOR = mutants(
-    Dense,
-    factor={
-        "multiplies_by_root": Mutation("the scores are multiplied by √e, not divided",
-            by_default(lambda call: call.width**0.5)),
-        "divides_by_fourth_root": Mutation("the default scale is e^−¼: a share for query and key each is applied once",
-            by_default(lambda call: call.width**-0.25)),
-        "applies_root_of_scale": Mutation("the root of the scale is applied, of its size",
-            lambda call: abs(factor(call)) ** 0.5),
-        "scales_by_number_of_keys": Mutation("the default scale is 1/√s, from the number of keys",
-            root_of(lambda call: call.keys)),
-        "scales_by_number_of_queries": Mutation("the default scale is 1/√l, from the number of queries",
-            root_of(lambda call: call.queries)),
-        "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is",
-            root_of(lambda call: 64)),
-        "adds_scale_to_default": Mutation("a given scale is added to 1/√e",
-            lambda call: factor(call) + (0.0 if call["scale"] is None else default(call))),
-    },
-)  # fmt: skip
-
-
 def attended(scores: Tensor) -> Tensor:
     """The scores, 0 where a query may not attend."""
     return scores.masked_fill(scores == -math.inf, 0.0)
@@ -75,45 +54,6 @@ def along(axis: int) -> Callable[..., Tensor]:
     )
 
 
-SCORES = mutants(
-    Dense,
-    products={
-        "takes_cosines": Mutation("query and key are normalised: scores are cosines", cosines),
-        "takes_negative_distances": Mutation("scores are negative squared distances", distances),
-        "negates_scores": Mutation("the scores have the wrong sign", with_result(torch.neg)),
-        "takes_absolute_scores": Mutation("the sign of the scores is lost", with_result(torch.abs)),
-        "rectifies_scores": Mutation("negative scores become 0", with_result(torch.relu)),
-    },
-    softmax={
-        "takes_softmax_along_heads": Mutation("the softmax runs over the heads instead of the keys", along(-3)),
-        "takes_softmax_along_items": Mutation("the softmax runs over the batch items instead of the keys", along(-4)),
-        "normalises_over_whole_matrix": Mutation("the weights of all queries of a head together sum to 1",
-            lambda scores, call: Dense.softmax(scores.flatten(-2), call).view(scores.shape)),
-        "takes_sigmoid": Mutation("weights are the sigmoid of the scores, each for itself",
-            lambda scores, call: scores.sigmoid()),
-        "takes_softmax_twice": Mutation("the softmax is taken of the weights again",
-            with_result(lambda weights: weights.softmax(-1) if weights.shape[-1] else weights)),
-        "takes_log_of_weights": Mutation("the logarithm of the softmax is taken for the weights",
-            with_result(torch.log)),
-        "normalises_linear_scores": Mutation("scores are divided by their sum, without an exponential",
-            lambda scores, call: linear(scores)),
-        "divides_by_number_of_keys": Mutation("scores are divided by the number of keys, without a softmax",
-            lambda scores, call: attended(scores) / max(scores.shape[-1], 1)),
-        "adds_one_to_shifted_sum": Mutation(
-            "1 is added to the sum of the powers after the largest score was subtracted",
-            lambda scores, call: _with_epsilon(scores, 1.0)),
-    },
-    combine={
-        "transposes_weights": Mutation("square weights are transposed before they meet the values",
-            lambda weights, value, call: _turned(weights) @ value),
-        "rolls_heads_of_values": Mutation("each head reads the values of the head before",
-            lambda weights, value, call: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
-        "adds_first_value": Mutation("the first value is added to every output",
-            lambda weights, value, call: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
-    },
-)  # fmt: skip
-
-
 def _with_epsilon(scores: Tensor, epsilon: float) -> Tensor:
     powers = (scores - largest_of(scores)).exp()
     return powers / (powers.sum(-1, keepdim=True) + epsilon)
@@ -126,32 +66,6 @@ def _turned(weights: Tensor) -> Tensor:
 def _by_block(size: int, own: bool) -> Any:
     """Queries see the blocks of keys before their own, and of their own block all or the first key."""
     return lambda grid, call: grid.j <= grid.i // size * size + (size - 1 if own else 0)
-
-
-VISIBILITY = mutants(
-    Dense,
-    causal={
-        "masks_causal_by_sixteen_queries": Mutation(
-            "the causal mask is the same for each group of 16 queries: the future leaks", _by_block(16, own=True)),
-        "masks_own_block_of_sixteen": Mutation("the causal mask ends with the first key of a query's block of 16",
-            _by_block(16, own=False)),
-    },
-    fill={
-        "fills_future_with_minus_1e9": Mutation(
-            "scores hidden by position become −1e9, so that an empty row attends to all",
-            lambda scores, seen: scores.masked_fill(~seen, -1e9)),
-    },
-    bool_mask={
-        "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below",
-            lambda scores, mask, call: scores.masked_fill(~mask, -100.0)),
-        "fills_with_lowest_number": Mutation(
-            "masked scores become the most negative number, so that an empty row attends to all",
-            lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min)),
-    },
-    float_mask={
-        "adds_float_mask_twice": Mutation("a float mask is added twice", lambda scores, mask, call: scores + 2 * mask),
-    },
-)  # fmt: skip
 
 
 def raises_without(axis: int, error: Exception) -> StepChange:
@@ -183,7 +97,47 @@ def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
 
 MUTANTS = mutants(
     Dense,
+    factor={
+        "multiplies_by_root": Mutation("the scores are multiplied by √e, not divided",
+            by_default(lambda call: call.width**0.5)),
+        "divides_by_fourth_root": Mutation("the default scale is e^−¼: a share for query and key each is applied once",
+            by_default(lambda call: call.width**-0.25)),
+        "applies_root_of_scale": Mutation("the root of the scale is applied, of its size",
+            lambda call: abs(factor(call)) ** 0.5),
+        "scales_by_number_of_keys": Mutation("the default scale is 1/√s, from the number of keys",
+            root_of(lambda call: call.keys)),
+        "scales_by_number_of_queries": Mutation("the default scale is 1/√l, from the number of queries",
+            root_of(lambda call: call.queries)),
+        "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is",
+            root_of(lambda call: 64)),
+        "adds_scale_to_default": Mutation("a given scale is added to 1/√e",
+            lambda call: factor(call) + (0.0 if call["scale"] is None else default(call))),
+    },
+    products={
+        "takes_cosines": Mutation("query and key are normalised: scores are cosines", cosines),
+        "takes_negative_distances": Mutation("scores are negative squared distances", distances),
+        "negates_scores": Mutation("the scores have the wrong sign", with_result(torch.neg)),
+        "takes_absolute_scores": Mutation("the sign of the scores is lost", with_result(torch.abs)),
+        "rectifies_scores": Mutation("negative scores become 0", with_result(torch.relu)),
+    },
     softmax={
+        "takes_softmax_along_heads": Mutation("the softmax runs over the heads instead of the keys", along(-3)),
+        "takes_softmax_along_items": Mutation("the softmax runs over the batch items instead of the keys", along(-4)),
+        "normalises_over_whole_matrix": Mutation("the weights of all queries of a head together sum to 1",
+            lambda scores, call: Dense.softmax(scores.flatten(-2), call).view(scores.shape)),
+        "takes_sigmoid": Mutation("weights are the sigmoid of the scores, each for itself",
+            lambda scores, call: scores.sigmoid()),
+        "takes_softmax_twice": Mutation("the softmax is taken of the weights again",
+            with_result(lambda weights: weights.softmax(-1) if weights.shape[-1] else weights)),
+        "takes_log_of_weights": Mutation("the logarithm of the softmax is taken for the weights",
+            with_result(torch.log)),
+        "normalises_linear_scores": Mutation("scores are divided by their sum, without an exponential",
+            lambda scores, call: linear(scores)),
+        "divides_by_number_of_keys": Mutation("scores are divided by the number of keys, without a softmax",
+            lambda scores, call: attended(scores) / max(scores.shape[-1], 1)),
+        "adds_one_to_shifted_sum": Mutation(
+            "1 is added to the sum of the powers after the largest score was subtracted",
+            lambda scores, call: _with_epsilon(scores, 1.0)),
         "raises_without_keys": Mutation("no keys at all raise an error",
             raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
             "flash-attention issue 2470"),
@@ -211,6 +165,35 @@ MUTANTS = mutants(
             finite(lambda scores: 30 * (scores / 30).tanh()), "Gemma's soft cap, left on"),
         "drops_small_weights": Mutation("weights below 1/1000 count as 0",
             with_result(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))),
+    },
+    combine={
+        "transposes_weights": Mutation("square weights are transposed before they meet the values",
+            lambda weights, value, call: _turned(weights) @ value),
+        "rolls_heads_of_values": Mutation("each head reads the values of the head before",
+            lambda weights, value, call: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
+        "adds_first_value": Mutation("the first value is added to every output",
+            lambda weights, value, call: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
+    },
+    causal={
+        "masks_causal_by_sixteen_queries": Mutation(
+            "the causal mask is the same for each group of 16 queries: the future leaks", _by_block(16, own=True)),
+        "masks_own_block_of_sixteen": Mutation("the causal mask ends with the first key of a query's block of 16",
+            _by_block(16, own=False)),
+    },
+    fill={
+        "fills_future_with_minus_1e9": Mutation(
+            "scores hidden by position become −1e9, so that an empty row attends to all",
+            lambda scores, seen: scores.masked_fill(~seen, -1e9)),
+    },
+    bool_mask={
+        "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below",
+            lambda scores, mask, call: scores.masked_fill(~mask, -100.0)),
+        "fills_with_lowest_number": Mutation(
+            "masked scores become the most negative number, so that an empty row attends to all",
+            lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min)),
+    },
+    float_mask={
+        "adds_float_mask_twice": Mutation("a float mask is added twice", lambda scores, mask, call: scores + 2 * mask),
     },
     finish={
         "gives_nan_without_keys": Mutation("no keys at all give NaN",

@@ -51,9 +51,7 @@ MUTANTS = mutants(
             lambda weights, d_weights, saved: Backward.mean(weights, d_weights, saved) / max(saved.value.shape[-1], 1)),
         "takes_mean_without_weights_in_gradient": Mutation(
             "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without "
-            "weights",
-            lambda weights, d_weights, saved: d_weights.sum(-1, keepdim=True),
-        ),
+            "weights", lambda weights, d_weights, saved: d_weights.sum(-1, keepdim=True)),
     },
     scores_gradient={
         "gradient_skips_softmax": Mutation(

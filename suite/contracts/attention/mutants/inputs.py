@@ -58,37 +58,6 @@ def _last_query_only(output: Tensor) -> Tensor:
     return output.masked_fill(first, 0.0)
 
 
-BATCHES = mutants(
-    Dense,
-    widen={
-        "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(
-            call=lambda call: call.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(call) else call)),
-        "reads_into_next_item": Mutation("the last key and value of a batch item are the next item's first",
-            with_arguments(call=lambda call: _into_the_next(-4, call)), "off-by-one strides"),
-        "reads_into_next_head": Mutation("the last key and value of a head are the next head's first",
-            with_arguments(call=lambda call: _into_the_next(-3, call)), "off-by-one strides"),
-    },
-    softmax={
-        "returns_mean_of_values": Mutation("query and key are ignored: the output is the mean of the values",
-            with_arguments(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
-            "passes many fixed tolerances")
-    },
-    finish={
-        "repeats_first_items_answer": Mutation("all batch items get the first item's output",
-            with_result(lambda output, call: output[:1].expand_as(output).clone() if _of_items(call) else output),
-            "only one batch item compared"),
-        "returns_first_item": Mutation("only the first batch item is returned",
-            with_result(lambda output, call: output[:1] if _of_items(call) else output)),
-        "answers_last_query_only": Mutation("only the last query has an output, the others get 0",
-            with_result(_last_query_only), "reference-kernels 104 (last output checked)"),
-        "returns_zeros": Mutation("the output is 0 everywhere", with_result(lambda output: output * 0),
-            "KernelBench 165 (zeros pass)"),
-        "returns_query": Mutation("the query is returned, fitted to the output's width",
-            with_result(lambda output, call: fitted(call.query, call.value_width) + 0 * output)),
-    },
-)  # fmt: skip
-
-
 @Whole.instead("attention", "a mask raises an error where there are no items: a size of −1 is ambiguous")
 def refuses_masks_without_items(call: AttentionCall) -> Any:
     if call["attn_mask"] is not None and 0 in call.query.shape[:-2]:
@@ -136,41 +105,6 @@ def with_strides_of_query(call: AttentionCall) -> AttentionCall:
 
 
 STRIDES = "pytorch issues 112577, 181133; flash-attention issue 2665"
-LAYOUT = mutants(
-    Dense,
-    receive={
-        "reads_query_as_contiguous": Mutation("the query's strides are ignored", inputs(as_contiguous, "query"),
-            STRIDES),
-        "reads_key_as_contiguous": Mutation("the key's strides are ignored", inputs(as_contiguous, "key"), STRIDES),
-        "reads_value_as_contiguous": Mutation("the value's strides are ignored", inputs(as_contiguous, "value"),
-            STRIDES),
-        "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage",
-            inputs(lambda tensor: misread(tensor, tensor.stride(), 0) if tensor.storage_offset() else tensor),
-            "views into a fused projection"),
-        "assumes_dense_last_axis": Mutation("the last axis of query, key and value is taken to have stride 1",
-            inputs(with_dense_last_axis), "flash-attention issue 2665"),
-        "walks_expanded_axes": Mutation(
-            "expanded axes of query, key and value, with stride 0, are walked as if they were stored", inputs(walked),
-            "flash-attention issue 2189"),
-        "reads_key_with_strides_of_query": Mutation("the key is read with the query's strides",
-            with_arguments(call=with_strides_of_query), "flash-attention issue 818 (sibling's layout)"),
-    },
-    combine={
-        "refuses_narrow_values": Mutation("values narrower than the query raise an error",
-            with_arguments(value=refuses_narrow_values), "pytorch issue 176767")
-    },
-    finish={
-        "reshapes_output_instead_of_transposing": Mutation(
-            "the output ... l h v is reshaped to ... h l v instead of transposed",
-            with_arguments(output=lambda output: heads_last(output).reshape(output.shape)), "onnx issue 7118"),
-        "returns_heads_last": Mutation("the output has the axes ... l h v instead of ... h l v",
-            with_arguments(output=heads_last)),
-        "returns_query_width": Mutation("the output has the query's width instead of the value's",
-            with_arguments(output=lambda output, call: fitted(output, call.width)), "pytorch issue 176767"),
-        "forgets_columns_beyond_query_width": Mutation("columns of the values beyond the query's width give 0",
-            with_arguments(output=lambda output, call: with_zero_columns(output, call.width)), "pytorch issue 176767"),
-    },
-)  # fmt: skip
 HEADS = mutants(
     Whole,
     attention={
@@ -238,9 +172,59 @@ CHECKED_PLACES = (
     "in_rank_2",
 )
 """Places whose paths may lack the checks of the usual one."""
-UNCHECKED = mutants(
+CHECKING = mutants(
     Dense,
+    widen={
+        "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(
+            call=lambda call: call.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(call) else call)),
+        "reads_into_next_item": Mutation("the last key and value of a batch item are the next item's first",
+            with_arguments(call=lambda call: _into_the_next(-4, call)), "off-by-one strides"),
+        "reads_into_next_head": Mutation("the last key and value of a head are the next head's first",
+            with_arguments(call=lambda call: _into_the_next(-3, call)), "off-by-one strides"),
+    },
+    softmax={
+        "returns_mean_of_values": Mutation("query and key are ignored: the output is the mean of the values",
+            with_arguments(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
+            "passes many fixed tolerances"),
+    },
+    finish={
+        "repeats_first_items_answer": Mutation("all batch items get the first item's output",
+            with_result(lambda output, call: output[:1].expand_as(output).clone() if _of_items(call) else output),
+            "only one batch item compared"),
+        "returns_first_item": Mutation("only the first batch item is returned",
+            with_result(lambda output, call: output[:1] if _of_items(call) else output)),
+        "answers_last_query_only": Mutation("only the last query has an output, the others get 0",
+            with_result(_last_query_only), "reference-kernels 104 (last output checked)"),
+        "returns_zeros": Mutation("the output is 0 everywhere", with_result(lambda output: output * 0),
+            "KernelBench 165 (zeros pass)"),
+        "returns_query": Mutation("the query is returned, fitted to the output's width",
+            with_result(lambda output, call: fitted(call.query, call.value_width) + 0 * output)),
+        "reshapes_output_instead_of_transposing": Mutation(
+            "the output ... l h v is reshaped to ... h l v instead of transposed",
+            with_arguments(output=lambda output: heads_last(output).reshape(output.shape)), "onnx issue 7118"),
+        "returns_heads_last": Mutation("the output has the axes ... l h v instead of ... h l v",
+            with_arguments(output=heads_last)),
+        "returns_query_width": Mutation("the output has the query's width instead of the value's",
+            with_arguments(output=lambda output, call: fitted(output, call.width)), "pytorch issue 176767"),
+        "forgets_columns_beyond_query_width": Mutation("columns of the values beyond the query's width give 0",
+            with_arguments(output=lambda output, call: with_zero_columns(output, call.width)), "pytorch issue 176767"),
+    },
     receive={
+        "reads_query_as_contiguous": Mutation("the query's strides are ignored", inputs(as_contiguous, "query"),
+            STRIDES),
+        "reads_key_as_contiguous": Mutation("the key's strides are ignored", inputs(as_contiguous, "key"), STRIDES),
+        "reads_value_as_contiguous": Mutation("the value's strides are ignored", inputs(as_contiguous, "value"),
+            STRIDES),
+        "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage",
+            inputs(lambda tensor: misread(tensor, tensor.stride(), 0) if tensor.storage_offset() else tensor),
+            "views into a fused projection"),
+        "assumes_dense_last_axis": Mutation("the last axis of query, key and value is taken to have stride 1",
+            inputs(with_dense_last_axis), "flash-attention issue 2665"),
+        "walks_expanded_axes": Mutation(
+            "expanded axes of query, key and value, with stride 0, are walked as if they were stored", inputs(walked),
+            "flash-attention issue 2189"),
+        "reads_key_with_strides_of_query": Mutation("the key is read with the query's strides",
+            with_arguments(call=with_strides_of_query), "flash-attention issue 818 (sibling's layout)"),
         **in_places("accepts_mismatched_lengths", "keys and values of different lengths are accepted",
             bent(with_one_length), *CHECKED_PLACES),
         **in_places("accepts_mismatched_widths", "a query and key of different widths are accepted",
@@ -256,16 +240,13 @@ UNCHECKED = mutants(
             with_arguments(call=with_all_heads), "pytorch, scaled_dot_product_attention"),
         "accepts_groups_without_asking": Mutation("grouped heads are accepted without enable_gqa",
             with_arguments(call=lambda call: call.but(enable_gqa=True))),
-    },
-)  # fmt: skip
-
-
-CHECKING = mutants(
-    Dense,
-    receive={
         "accepts_mismatched_widths": Mutation("a query and key of different widths are accepted: the wider is cut",
             with_arguments(call=with_one_width)),
         "accepts_mismatched_lengths": Mutation("keys and values of different lengths are accepted: the longer are cut",
             with_arguments(call=with_one_length), "pytorch, scaled_dot_product_attention on a CPU"),
+    },
+    combine={
+        "refuses_narrow_values": Mutation("values narrower than the query raise an error",
+            with_arguments(value=refuses_narrow_values), "pytorch issue 176767"),
     },
 )  # fmt: skip

@@ -68,43 +68,6 @@ def _open_last(axis: int) -> Change:
     return change
 
 
-MASKS = mutants(
-    Dense,
-    mask={
-        **in_places("ignores_mask", "the mask is ignored", _ignored, "when_grouped", "with_dropout", "for_one_query",
-            "in_rank_3"),
-        "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged",
-            _changed(_transposed)),
-        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads",
-            _changed(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
-        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items",
-            _changed(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
-        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries",
-            _changed(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
-        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries",
-            _changed(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
-        "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys",
-            _changed(_heads_as_batch), "documents: doc-001 E7"),
-        "applies_broadcast_mask_to_first_query": Mutation(
-            "a mask that holds for all queries is applied to the first query only", _changed(_only(-2, 0)),
-            "tt-metal issue 39910"),
-        "applies_broadcast_mask_to_first_head": Mutation(
-            "a mask that holds for all heads is applied to the first head only", _changed(_only(-3, 0))),
-        "applies_broadcast_mask_to_first_item": Mutation(
-            "a mask that holds for all batch items is applied to the first item only", _changed(_only(-4, 0))),
-        "applies_broadcast_mask_to_first_key": Mutation(
-            "a mask that holds for all keys is applied to the first key only", _changed(_only(-1, 0))),
-        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
-            _changed(_open_last(-1))),
-        "ignores_bool_mask_of_one_query": Mutation(
-            "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
-            _changed(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask)),
-        "ignores_float_mask_of_one_query": Mutation(
-            "a float mask is ignored when there is one query, as in a decoding kernel of its own",
-            _changed(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
-    },
-)  # fmt: skip
-
 TILES = mutants(
     Tiled,
     mask_part={
@@ -136,53 +99,6 @@ def _is_bool(call: AttentionCall) -> bool:
 
 def _empty(mask: Tensor) -> Tensor:
     return ~mask.any(-1, keepdim=True)
-
-
-BOOLEAN = mutants(
-    Dense,
-    bool_mask={
-        "inverts_bool_mask": Mutation("True in a boolean mask is read as may not attend; if that is meant, declare "
-            'conventions={"bool_mask": "may_not"}', lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
-            "pytorch issue 170400"),
-        "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, call: scores),
-        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1",
-            lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
-        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0",
-            lambda scores, mask, call: scores * mask.to(scores.dtype)),
-        "masks_whole_rows_only": Mutation(
-            "a boolean mask is consulted for empty rows only, its other entries are ignored",
-            lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
-        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True",
-            lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
-        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
-            lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
-        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all",
-            lambda scores, mask, call: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
-        "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
-            lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
-            "pytorch issue 109517"),
-    },
-)  # fmt: skip
-
-FLOAT = mutants(
-    Dense,
-    float_mask={
-        "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
-        "adds_mask_before_scaling": Mutation("a float mask is added before scaling",
-            lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
-        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask",
-            lambda scores, mask, call: scores * mask.to(scores.dtype)),
-        "subtracts_float_mask": Mutation("a float mask is subtracted",
-            lambda scores, mask, call: scores - mask.to(scores.dtype)),
-        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend",
-            lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
-        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count",
-            lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
-        "divides_float_mask_by_scale": Mutation(
-            "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
-            lambda scores, mask, call: scores + (mask / factor(call) * factor(call) if factor(call) == 0 else mask)),
-    },
-)  # fmt: skip
 
 
 @Dense.instead(
@@ -224,19 +140,6 @@ def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
     return gradient.transpose(-1, -2) if square else gradient
 
 
-GRADIENTS = mutants(
-    Backward,
-    mask_gradient={
-        "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed",
-            lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
-        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0",
-            lambda d_scores, mask: torch.zeros_like(mask)),
-        "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square",
-            _transposed_gradient),
-    },
-)  # fmt: skip
-
-
 @Backward.instead("deliver", "the gradient of the mask alone raises an error", source="pytorch issue 148476")
 def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gradients:
     if saved.wanted == {"attn_mask"}:
@@ -246,6 +149,14 @@ def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gra
 
 BACKWARD = mutants(
     Backward,
+    mask_gradient={
+        "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed",
+            lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
+        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0",
+            lambda d_scores, mask: torch.zeros_like(mask)),
+        "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square",
+            _transposed_gradient),
+    },
     weights={
         "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask",
             ignoring("attn_mask", None, where=_is_bool)),
@@ -269,6 +180,77 @@ def _filled(call: AttentionCall) -> AttentionCall:
 
 AROUND = mutants(
     Dense,
+    mask={
+        **in_places("ignores_mask", "the mask is ignored", _ignored, "when_grouped", "with_dropout", "for_one_query",
+            "in_rank_3"),
+        "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged",
+            _changed(_transposed)),
+        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads",
+            _changed(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
+        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items",
+            _changed(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
+        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries",
+            _changed(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
+        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries",
+            _changed(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
+        "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys",
+            _changed(_heads_as_batch), "documents: doc-001 E7"),
+        "applies_broadcast_mask_to_first_query": Mutation(
+            "a mask that holds for all queries is applied to the first query only", _changed(_only(-2, 0)),
+            "tt-metal issue 39910"),
+        "applies_broadcast_mask_to_first_head": Mutation(
+            "a mask that holds for all heads is applied to the first head only", _changed(_only(-3, 0))),
+        "applies_broadcast_mask_to_first_item": Mutation(
+            "a mask that holds for all batch items is applied to the first item only", _changed(_only(-4, 0))),
+        "applies_broadcast_mask_to_first_key": Mutation(
+            "a mask that holds for all keys is applied to the first key only", _changed(_only(-1, 0))),
+        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
+            _changed(_open_last(-1))),
+        "ignores_bool_mask_of_one_query": Mutation(
+            "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
+            _changed(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask)),
+        "ignores_float_mask_of_one_query": Mutation(
+            "a float mask is ignored when there is one query, as in a decoding kernel of its own",
+            _changed(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
+    },
+    bool_mask={
+        "inverts_bool_mask": Mutation("True in a boolean mask is read as may not attend; if that is meant, declare "
+            'conventions={"bool_mask": "may_not"}', lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
+            "pytorch issue 170400"),
+        "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, call: scores),
+        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1",
+            lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
+        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0",
+            lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "masks_whole_rows_only": Mutation(
+            "a boolean mask is consulted for empty rows only, its other entries are ignored",
+            lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
+        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True",
+            lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
+        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
+            lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
+        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all",
+            lambda scores, mask, call: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
+        "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
+            lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
+            "pytorch issue 109517"),
+    },
+    float_mask={
+        "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
+        "adds_mask_before_scaling": Mutation("a float mask is added before scaling",
+            lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
+        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask",
+            lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "subtracts_float_mask": Mutation("a float mask is subtracted",
+            lambda scores, mask, call: scores - mask.to(scores.dtype)),
+        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend",
+            lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
+        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count",
+            lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
+        "divides_float_mask_by_scale": Mutation(
+            "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
+            lambda scores, mask, call: scores + (mask / factor(call) * factor(call) if factor(call) == 0 else mask)),
+    },
     softmax={
         "caps_after_masking": Mutation(  # a large cap leaves ordinary scores alone; −inf becomes −cap
             "scores are capped after masking, so that masked keys return",
@@ -276,13 +258,11 @@ AROUND = mutants(
                 scores=lambda scores, call: scores if call["attn_mask"] is None else scores.clamp(min=-30.0)
             ),
             "onnx issue 7865",
-        )
+        ),
     },
     receive={
-        "detaches_mask": Mutation(
-            "the mask gets no gradient: it is detached",
-            lambda call: call if call["attn_mask"] is None else call.but(attn_mask=call["attn_mask"].detach()),
-        ),
+        "detaches_mask": Mutation("the mask gets no gradient: it is detached",
+            lambda call: call if call["attn_mask"] is None else call.but(attn_mask=call["attn_mask"].detach())),
         "accepts_small_mask": Mutation("a mask that is too small is accepted, the rest is not masked", _filled),
     },
-)
+)  # fmt: skip

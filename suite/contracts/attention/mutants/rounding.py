@@ -48,52 +48,6 @@ def in_float32(call: AttentionCall) -> AttentionCall:
 
 
 in_bfloat16 = rounded(torch.bfloat16)
-ROUNDING = mutants(
-    Dense,
-    widen={
-        "computes_float64_in_float32": Mutation("float64 is computed in float32",
-            lambda call: Dense.widen(in_float32(call)), dtypes=("float64",))
-    },
-    products={
-        "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16",
-            with_arguments(query=in_bfloat16, key=in_bfloat16)),
-        "multiplies_scores_in_ten_bits": Mutation(
-            "queries and keys are multiplied with mantissas of ten bits (TensorFloat-32)",
-            with_arguments(query=in_ten_bits, key=in_ten_bits), "triton issue 1821"),
-        "overflows_before_scaling": Mutation(
-            "scores overflow: queries and keys are multiplied in float16 before scaling", with_result(beyond_half),
-            "pytorch issue 119131", ("float16",)),
-    },
-    softmax={
-        "rounds_scores_to_half": Mutation("the scores are rounded to float16",
-            with_arguments(scores=rounded(torch.float16))),
-        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32",
-            lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
-        "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
-            with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
-        "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score",
-            lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
-        **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
-    },
-    combine={
-        "rounds_weights_to_float16": Mutation("the weights are rounded to float16",
-            with_result(rounded(torch.float16))),
-        "rounds_weights_to_half": Mutation("the weights are rounded to bfloat16", with_arguments(weights=in_bfloat16),
-            "fused kernels that keep their weights in half"),
-        "rounds_values_to_half": Mutation("the values are rounded to bfloat16", with_arguments(value=in_bfloat16)),
-        "multiplies_values_in_ten_bits": Mutation(
-            "weights and values are multiplied with mantissas of ten bits (TensorFloat-32)",
-            with_arguments(weights=in_ten_bits, value=in_ten_bits), "triton issue 1821"),
-        "flushes_small_numbers": Mutation("numbers below float16's smallest normal number count as 0",
-            with_arguments(value=flushed), dtypes=("float16",)),
-        "overflows_in_values": Mutation("large values overflow: they pass through float16",
-            with_arguments(value=beyond_half)),
-    },
-    finish={
-        "rounds_output_to_half": Mutation("the output is rounded to bfloat16 on the way",
-            with_arguments(output=Tensor.bfloat16), dtypes=("float32", "float16"))
-    },
-)  # fmt: skip
 
 
 @Dense.instead("combine", "the weighted values are summed in the half type, key after key", dtypes=HALF)
@@ -176,30 +130,67 @@ def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
 
 IN_HALF = mutants(
     Dense,
+    widen={
+        "computes_float64_in_float32": Mutation("float64 is computed in float32",
+            lambda call: Dense.widen(in_float32(call)), dtypes=("float64",)),
+    },
+    products={
+        "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16",
+            with_arguments(query=in_bfloat16, key=in_bfloat16)),
+        "multiplies_scores_in_ten_bits": Mutation(
+            "queries and keys are multiplied with mantissas of ten bits (TensorFloat-32)",
+            with_arguments(query=in_ten_bits, key=in_ten_bits), "triton issue 1821"),
+        "overflows_before_scaling": Mutation(
+            "scores overflow: queries and keys are multiplied in float16 before scaling", with_result(beyond_half),
+            "pytorch issue 119131", ("float16",)),
+    },
     softmax={
+        "rounds_scores_to_half": Mutation("the scores are rounded to float16",
+            with_arguments(scores=rounded(torch.float16))),
+        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32",
+            lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
+        "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
+            with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
+        "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score",
+            lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
+        **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
         "drops_one_key_of_1024_in_half": Mutation("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
         "counts_one_key_of_1024_twice_in_half": Mutation("one key of 1,024 counts twice", of_one_key(2.0), dtypes=HALF),
         "weighs_one_tile_too_much_in_half": Mutation("the weights of one tile of 64 keys are 1 % too large",
             with_result(of_one_tile), dtypes=HALF),
     },
+    combine={
+        "rounds_weights_to_float16": Mutation("the weights are rounded to float16",
+            with_result(rounded(torch.float16))),
+        "rounds_weights_to_half": Mutation("the weights are rounded to bfloat16", with_arguments(weights=in_bfloat16),
+            "fused kernels that keep their weights in half"),
+        "rounds_values_to_half": Mutation("the values are rounded to bfloat16", with_arguments(value=in_bfloat16)),
+        "multiplies_values_in_ten_bits": Mutation(
+            "weights and values are multiplied with mantissas of ten bits (TensorFloat-32)",
+            with_arguments(weights=in_ten_bits, value=in_ten_bits), "triton issue 1821"),
+        "flushes_small_numbers": Mutation("numbers below float16's smallest normal number count as 0",
+            with_arguments(value=flushed), dtypes=("float16",)),
+        "overflows_in_values": Mutation("large values overflow: they pass through float16",
+            with_arguments(value=beyond_half)),
+        "cuts_weights_to_half": Mutation("the weights' digits are cut off, not rounded",
+            with_arguments(weights=lambda weights, call: cut_through(weights, call)), dtypes=HALF),
+    },
+    finish={
+        "rounds_output_to_half": Mutation("the output is rounded to bfloat16 on the way",
+            with_arguments(output=Tensor.bfloat16), dtypes=("float32", "float16")),
+        "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded",
+            with_arguments(output=lambda output, call: cut_through(output, call)), "conversions by a shift of bits",
+            HALF),
+    },
     factor={
         "scale_half_a_percent_off_in_half": Mutation("the scale is 0.5 % too large",
-            lambda call: factor(call) * (1.005 if is_half(call) else 1.0), dtypes=HALF)
+            lambda call: factor(call) * (1.005 if is_half(call) else 1.0), dtypes=HALF),
     },
     causal={
         "sees_one_ahead_in_long_rows": Mutation(f"a query beyond the first {LONG} sees one key of the future",
             edge_moved_in_long_rows(1), dtypes=HALF),
         "misses_its_own_key_in_long_rows": Mutation(f"a query beyond the first {LONG} does not see its own key",
             edge_moved_in_long_rows(-1), dtypes=HALF),
-    },
-    combine={
-        "cuts_weights_to_half": Mutation("the weights' digits are cut off, not rounded",
-            with_arguments(weights=lambda weights, call: cut_through(weights, call)), dtypes=HALF)
-    },
-    finish={
-        "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded",
-            with_arguments(output=lambda output, call: cut_through(output, call)), "conversions by a shift of bits",
-            HALF)
     },
 )  # fmt: skip
 GRADIENTS = mutants(

@@ -151,38 +151,6 @@ def _but_last_of_many(output: Tensor, call: AttentionCall) -> Tensor:
     return with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output
 
 
-FEW = mutants(
-    Whole,
-    attention={
-        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value",
-            with_result(lambda output, call: output * (0 if call.keys == 1 else 1)),
-            "a tolerance that vanishes with one key hides it"),
-        "ignores_second_half_for_one_query": Mutation("a single query sees the first half of the keys only",
-            with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
-            "split decoding kernels"),
-        "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
-            with_result(_but_last_of_many)),
-        "assumes_self_attention": Mutation(
-            "with more keys than queries, keys beyond the number of queries are not read",
-            with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
-        "crops_values_without_batch_axis": Mutation(
-            "without a batch axis the last column of values of another width is not written",
-            with_result(_but_the_last_column)),
-    },
-)  # fmt: skip
-
-
-LONG = mutants(
-    Whole,
-    attention={
-        **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
-        **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
-        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
-            with_result(lambda output, call: _first_heads(output, call, 128))),
-    },
-)  # fmt: skip
-
-
 def _first_heads(output: Tensor, call: AttentionCall, count: int) -> Tensor:
     heads = torch.arange(call.heads, device=output.device).reshape(-1, 1, 1)
     return output.masked_fill(heads >= count, 0.0) if call.heads > count else output
@@ -293,16 +261,32 @@ MUTANTS = mutants(
 PADDING = mutants(
     Whole,
     attention={
+        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value",
+            with_result(lambda output, call: output * (0 if call.keys == 1 else 1)),
+            "a tolerance that vanishes with one key hides it"),
+        "ignores_second_half_for_one_query": Mutation("a single query sees the first half of the keys only",
+            with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
+            "split decoding kernels"),
+        "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
+            with_result(_but_last_of_many)),
+        "assumes_self_attention": Mutation(
+            "with more keys than queries, keys beyond the number of queries are not read",
+            with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
+        "crops_values_without_batch_axis": Mutation(
+            "without a batch axis the last column of values of another width is not written",
+            with_result(_but_the_last_column)),
+        **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
+        **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
+        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
+            with_result(lambda output, call: _first_heads(output, call, 128))),
         "attends_to_padding_of_16": Mutation(
             "keys are padded with zeros to a multiple of 16, and the padding is attended to",
-            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 16) if call.keys else call),
-        ),
+            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 16) if call.keys else call)),
         "attends_to_padding_of_64": Mutation(
             "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
-            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 64) if call.keys > 64 else call),
-        ),
+            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 64) if call.keys > 64 else call)),
     },
-)
+)  # fmt: skip
 
 
 @Tiled.instead(
