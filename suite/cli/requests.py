@@ -84,8 +84,8 @@ SIGNATURE = option(
 SHAPES = option(
     (),
     "--shape SHAPE",
-    "a workload of your own, as b=4,h=32,g=8,l=2048,e=128,causal; also s, v, window=LEFT:RIGHT, softcap=C, mask=bool "
-    "or mask=float; may be repeated",
+    "a workload of your own, as b=4,h=32,g=8,l=2048,e=128,causal; also s, v, scale, dropout, window=LEFT:RIGHT, "
+    "mask=bool or mask=float; may be repeated",
     checked(_check_shape),
 )
 WORKLOADS = option((), "--workload PATTERN", "only workloads with this name or group; may be repeated")

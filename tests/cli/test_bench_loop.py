@@ -42,10 +42,10 @@ CHOSEN = ("--shape", SHAPE, "--dtype", "bfloat16", "--baseline", "chunked", "--b
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the file, and a cache of its own."""
-    found = tmp_path_factory.mktemp("loop")
-    (found / "mine.py").write_text(MINE)
-    os.utime(found / "mine.py", (1e9, 1e9))  # long ago: what was changed during a run is not kept
-    return found
+    results = tmp_path_factory.mktemp("loop")
+    (results / "mine.py").write_text(MINE)
+    os.utime(results / "mine.py", (1e9, 1e9))  # long ago: what was changed during a run is not kept
+    return results
 
 
 def attnsuite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -73,7 +73,7 @@ def rows(file: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_command(
+def test_a_shape_is_timed_with_a_baseline_and_again_by_the_printed_command(
     folder: Path, in_this_process: Callable[..., object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = attnsuite(folder, "bench", "mine.py:flash", *CHOSEN, "--json", "rows.json", "--results", "out")
@@ -90,40 +90,40 @@ def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_
     assert "its declared conventions need 2.28 times the work" in timed["attention/flash"]["detail"]
     (run,) = (folder / "out").glob("*/*/run.json")
     assert json.loads(run.read_text())["finished"]
-    due, now, before = asked(first.stdout)
-    assert due == now + before > 100
+    expected, current, before = counts_of(first.stdout)
+    assert expected == current + before > 100
     (again,) = re.findall(r"^again: attnsuite (.*)", first.stdout, re.MULTILINE)
 
     repeated = attnsuite(folder, *shlex.split(again), "--json", "again.json")
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
     hold_again(folder, set(timed))
-    assert asked(repeated.stdout) == (due, 0, due)
+    assert counts_of(repeated.stdout) == (expected, 0, expected)
 
     status = in_this_process(folder, *shlex.split(again), "--recheck", "--json", "again.json")
-    printed, said = capsys.readouterr()
-    assert status == 0, printed + said
+    printed, output = capsys.readouterr()
+    assert status == 0, printed + output
     hold_again(folder, set(timed))
-    assert asked(printed) == (due, due, 0)
+    assert counts_of(printed) == (expected, expected, 0)
     assert not list((folder / "out").glob("*/*.svg")), "one table is no chart"
 
 
 def hold_again(folder: Path, names: set[str]) -> None:
     """The same were measured again."""
-    found = rows(folder / "again.json")
-    assert {name: row["status"] for name, row in found.items()} == dict.fromkeys(names, "measured")
+    results = rows(folder / "again.json")
+    assert {name: row["status"] for name, row in results.items()} == dict.fromkeys(names, "measured")
 
 
-def asked(text: str) -> tuple[int, int, int]:
+def counts_of(text: str) -> tuple[int, int, int]:
     """How many tests were needed, were run, and were known."""
-    (found,) = re.findall(
+    (results,) = re.findall(
         r"^conformance: (\d+) tests .*: (\d+) run now, (\d+) known from earlier runs$", text, re.MULTILINE
     )
-    due, now, before = map(int, found)
-    return due, now, before
+    expected, current, before = map(int, results)
+    return expected, current, before
 
 
 @pytest.mark.slow
-def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
+def test_the_prewarmed_server_is_the_one_that_is_used() -> None:
     """Whatever the suite itself puts into the environment in between, or each benchmark imports PyTorch for nobody."""
     program = """
 import attnsuite.worker

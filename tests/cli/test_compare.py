@@ -93,9 +93,9 @@ def attention(query, key, value, *, is_causal=False, scale=None):
 
 
 @pytest.mark.slow
-def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status_of, capsys, monkeypatch):
-    beside, real = [], table.race
-    monkeypatch.setattr(table, "race", lambda *given: (beside.append(given[5].name), real(*given))[1])
+def test_two_files_are_timed_against_each_other_with_a_baseline(write, status_of, capsys, monkeypatch):
+    baselines, real = [], table.race
+    monkeypatch.setattr(table, "race", lambda *given: (baselines.append(given[5].name), real(*given))[1])
     write("old.py", PLAIN.format(""))
     monkeypatch.setattr(interleaved, "WEIGHED_PAIRS", 1)  # what they take is no question here
     write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(60)] else "))
@@ -103,24 +103,24 @@ def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status
 
     status = status_of("compare", "--interleaved", "old.py", "new.py", *small, "--fail-on", "slower")
 
-    said = capsys.readouterr().out
-    assert status == 1, said
-    assert "fails: slower: attention/new for old documents/one-sentence" in said
-    assert beside == ["attention/matmul (not shown)"] * 8
+    printed = capsys.readouterr().out
+    assert status == 1, printed
+    assert "fails: slower: attention/new for old documents/one-sentence" in printed
+    assert baselines == ["attention/matmul (not shown)"] * 8
 
 
 @pytest.mark.slow
-def test_a_side_that_became_wrong_is_said_first_and_not_timed(write, status_of, capsys):
+def test_a_side_that_became_wrong_is_reported_first_and_not_timed(write, status_of, capsys):
     write("old.py", PLAIN.format(""))
     write("new.py", PLAIN.format("").replace("query.shape[-1] ** -0.5 if", "1.0 if"))
     small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
 
     assert status_of("compare", "--interleaved", "old.py", "new.py", *small, "--fail-on", "failed") == 1
 
-    said = capsys.readouterr().out
-    assert "fail now" in [line for line in said.splitlines() if not line.startswith("note: in ")][3]
-    asked = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
-    assert f"fails: {asked} measured → refused" in said
+    printed = capsys.readouterr().out
+    assert "fail now" in [line for line in printed.splitlines() if not line.startswith("note: in ")][3]
+    options = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
+    assert f"fails: {options} measured → refused" in printed
 
 
 def in_pairs(new_seconds, number=8, then=None):
@@ -129,8 +129,8 @@ def in_pairs(new_seconds, number=8, then=None):
     def measure(self, processes):
         for pair in range(number):
             self.busy.append("the machine was busy (load 14 on 2 cores)")
-            rows = tuple(measured("new for old", seconds=[of + pair * 1e-4] * 12) for of in (0.1, new_seconds))
-            yield {(each.name, table): rows for each in self.pairs for table in self.tables()}
+            rows = tuple(measured("new for old", seconds=[entry + pair * 1e-4] * 12) for entry in (0.1, new_seconds))
+            yield {(item.name, table): rows for item in self.pairs for table in self.tables()}
         if then:
             raise then
 
@@ -138,7 +138,7 @@ def in_pairs(new_seconds, number=8, then=None):
 
 
 @pytest.mark.parametrize(("stopped", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
-def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
+def test_a_stopped_comparison_gives_the_verdict_of_the_pairs_that_are_done(
     stopped, status, write, status_of, capsys, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(Interleaved, "outcomes", lambda self: {"old": [], "new": []})
@@ -149,8 +149,8 @@ def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
 
     assert status_of(*command, "--json", "rows.json") == status
 
-    said = capsys.readouterr()
-    assert "interrupted: timed against each other in 11 of 12 pairs of processes" in said.out
-    assert "in 11 tables the machine was busy (load 14 on 2 cores): verdicts may be unclear for that" in said.out
-    assert "slower" in said.out
+    printed = capsys.readouterr()
+    assert "interrupted: timed against each other in 11 of 12 pairs of processes" in printed.out
+    assert "in 11 tables the machine was busy (load 14 on 2 cores): verdicts may be unclear for that" in printed.out
+    assert "slower" in printed.out
     assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"

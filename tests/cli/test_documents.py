@@ -200,7 +200,7 @@ def checked(own: Own, status_of: StatusOf, folder: Path) -> list[dict[str, str]]
 
 
 def why_of(own: Own, row: Mapping[str, str]) -> str:
-    """What the contract decides otherwise, or empty where nobody expected that."""
+    """What the contract decides otherwise, or empty where that was unexpected."""
     for (pattern, words), why in own.otherwise.items():
         if fnmatchcase(row["case"], pattern) and words in row["detail"]:
             return why

@@ -1,4 +1,4 @@
-"""How the process of a command ends: with its status and all that was said, and without taking libraries apart."""
+"""The end of a process: with its status and all output, and without destroying libraries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from commanded import environment
 
 from attnsuite.model.version import VERSION
 
-TAKEN_APART = "# destroy "
-"""What Python says, where it is asked to with `-v`, of each module that it takes apart at the end."""
+DESTROYED = "# destroy "
+"""The beginning of a line that `python -v` prints for each module that it destroys at exit."""
 PROGRAM = """
 import atexit
 import sys
@@ -20,7 +20,7 @@ import attnsuite.__main__ as module
 
 
 def begun(*given, app=module.app, **options):
-    atexit.register(print, "it ends what it has begun", file=sys.stderr)
+    atexit.register(print, "exit handlers ran", file=sys.stderr)
     return app(*given, **options)
 
 
@@ -39,12 +39,12 @@ def ended(words: list[str], before: str = "") -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("words", "status", "said"), [(["--version"], 0, f"attnsuite {VERSION}\n"), (["nosuch"], 2, "")]
 )
-def test_a_process_ends_with_its_status_and_is_not_taken_apart(words: list[str], status: int, said: str) -> None:
+def test_a_process_ends_with_its_status_without_destroying_modules(words: list[str], status: int, said: str) -> None:
     done = ended(words)
 
     assert (done.returncode, done.stdout) == (status, said)
-    assert "it ends what it has begun\n" in done.stderr
-    assert TAKEN_APART not in done.stderr
+    assert "exit handlers ran\n" in done.stderr
+    assert DESTROYED not in done.stderr
 
 
 def test_a_process_that_was_started_with_sigchld_ignored_can_wait_for_its_children() -> None:

@@ -1,4 +1,4 @@
-"""Below the failures of a check stand the sentence that says where they lie, and lines to paste."""
+"""Explanations below failures: the features that they share, and a reproduction that runs."""
 
 from __future__ import annotations
 

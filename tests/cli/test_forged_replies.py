@@ -1,4 +1,4 @@
-"""A process that forges its replies takes nothing from others in the same run, and its lies are not written."""
+"""A process that forges replies does not affect others in the same run, and forged values are not stored."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ASKED = ("--case", "plain/small", "--case", "gradients/scaled", "--dtype", "floa
 
 
 def rows(file: Path, implementation: str) -> list[dict[str, object]]:
-    found = map(json.loads, file.read_text().splitlines())
-    return [each for each in found if each["implementation"] == f"attention/{implementation}"]
+    results = map(json.loads, file.read_text().splitlines())
+    return [item for item in results if item["implementation"] == f"attention/{implementation}"]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def rows(file: Path, implementation: str) -> list[dict[str, object]]:
         ("other gradients", {"passed", "failed"}),
     ],
 )
-def test_whatever_gradients_are_forged_the_next_one_is_asked(
+def test_after_forged_gradients_the_next_implementation_is_tested(
     what: str, statuses: set[str], write: Write, status_of: Status, tmp_path: Path
 ) -> None:
     write("forges.py", FORGES.replace('WHAT = "nothing"', f"WHAT = {what!r}"))
@@ -59,9 +59,9 @@ def test_gaps_that_only_the_import_tells_are_noted(
     decorator = '    from attnsuite import implementation\n\n    @implementation(lacks={"causal": "not yet"})'
     write("kernels_of_mine.py", f"{decorator}{HONEST}")
     write("gap.py", "from kernels_of_mine import attention")
-    asked = ("--case", "plain", "--case", "causal", "--dtype", "float32", "--results", "out")
+    options = ("--case", "plain", "--case", "causal", "--dtype", "float32", "--results", "out")
 
-    assert status_of("check", "gap.py", *asked) == 1
+    assert status_of("check", "gap.py", *options) == 1
     assert "declares it lacks causal, yet passes" in capsys.readouterr().out
 
     assert status_of("verify", "out") == 0, capsys.readouterr()

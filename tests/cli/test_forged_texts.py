@@ -1,4 +1,4 @@
-"""What a submission is called and says stands as text wherever it is shown: no markup, no command, nothing unseen."""
+"""Names and messages of a submission are printed as text: no markup, no command, nothing invisible."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SAYS = (
     "one\\n\\n# Heading\\n- item\\n| x | y |\\n|---|---|\\n::error file=x::forged\\n<!-- <details>",
     "\\x1b[31mred \\x9b31m \\u202eleft \\u2066 \\u200b\\ufeff \\u2028 \\ud800 \\x00 \\r ]]> {{7*7}} <style>*{}</style>",
 )
-asked = 0
+calls = 0
 
 
 def attention(query, key, value):
-    global asked
-    asked += 1
-    print(SAYS[asked % 3])
-    raise (ValueError if asked % 2 else NotImplementedError)(SAYS[asked % 3])
+    global calls
+    calls += 1
+    print(SAYS[calls % 3])
+    raise (ValueError if calls % 2 else NotImplementedError)(SAYS[calls % 3])
 """
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -43,8 +43,8 @@ def shown(
         (tmp_path / name).write_text(KERNEL, encoding="utf-8")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     options = ["--results", "out", "--junit", "out.xml", "--json", "out.json", "--github"]
-    asked = ["--case", "plain", "--case", "keys", "--dtype", "float32", "--contract", "attention"]
-    assert status_of("check", *NAMES, *asked, *options) == 1
+    words = ["--case", "plain", "--case", "keys", "--dtype", "float32", "--contract", "attention"]
+    assert status_of("check", *NAMES, *words, *options) == 1
     assert status_of("report", "--results", "out") == 0
     printed = capsys.readouterr()
     files = [path for path in tmp_path.rglob("*") if path.suffix in {".md", ".html", ".csv", ".xml", ".json", ".jsonl"}]
@@ -65,18 +65,18 @@ class Tags(HTMLParser):
 
 
 @pytest.mark.slow
-def test_nothing_that_is_shown_holds_what_a_reader_cannot_see(shown: dict[str, str]) -> None:
+def test_output_contains_no_invisible_characters(shown: dict[str, str]) -> None:
     assert len(shown) > 10
-    found = {where: UNSEEN.findall(text) for where, text in shown.items()}
-    assert not {where: signs for where, signs in found.items() if signs}
+    results = {where: UNSEEN.findall(text) for where, text in shown.items()}
+    assert not {where: signs for where, signs in results.items() if signs}
 
     summary = MarkdownIt("commonmark").enable("table")
     for where, text in shown.items():
         if where.endswith(".md"):
-            tokens = [each for token in summary.parse(text) for each in (token, *(token.children or ()))]
-            assert not {"html_block", "html_inline", "image"} & {each.type for each in tokens}, where
-            links = [str(each.attrs["href"]) for each in tokens if each.type == "link_open"]
-            assert not [each for each in links if not re.fullmatch(r"[\w./-]+(#[\w-]+)?", each)], where
+            tokens = [item for token in summary.parse(text) for item in (token, *(token.children or ()))]
+            assert not {"html_block", "html_inline", "image"} & {item.type for item in tokens}, where
+            links = [str(item.attrs["href"]) for item in tokens if item.type == "link_open"]
+            assert not [item for item in links if not re.fullmatch(r"[\w./-]+(#[\w-]+)?", item)], where
     assert Tags(shown["out/report.html"]).found == ["style", "script", "script"]
 
     commands = [line for line in shown["standard output"].splitlines() if line.startswith("::")]

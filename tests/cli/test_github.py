@@ -1,4 +1,4 @@
-"""`check --github`: annotations at the line that fails, and a summary of the job that nobody's words can break."""
+"""`check --github`: annotations at the line that fails, and a job summary that no submission can break."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attention(query, key, value):
 
 @pytest.fixture
 def mine(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in a checked-out repository, whose job is asked for a summary."""
+    """A file in a checked-out repository, and the file of the job summary."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     return write("kernels/mine.py", MINE)
@@ -82,8 +82,8 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
 
 def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
     says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
-    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.FAILED, says)
-    outcomes = [Outcome(*asked, reason=Reason.LENIENT)]
+    options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.FAILED, says)
+    outcomes = [Outcome(*options, reason=Reason.LENIENT)]
 
     text = as_markdown(github.summary(outcomes, {}, {}))
     assert "| ➖ | `attention/mine` | cpu | 0/0 | 0 | 0 | 0 | 0 | 0 of 1 |" in text

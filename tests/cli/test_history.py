@@ -28,7 +28,7 @@ def run(day: int, **others: object) -> Run:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Ten runs: from the sixth on with another torch, from the eighth on slower, one answer wrong from the third on."""
+    """Ten runs: from the sixth on with another torch, from the eighth on slower, one failure from the third on."""
     for day in range(1, 11):
         new = {"versions": {**RUN.versions, "torch": "2.14.0"}, "sources": {"attention/loops": "2"}}
         record(
@@ -81,17 +81,17 @@ def test_no_name_can_command_a_terminal(results, monkeypatch, capsys):
 def test_json_has_everything(results, monkeypatch, capsys):
     _, out, _ = said(monkeypatch, capsys, "--format", "json", "--results", results)
 
-    found = json.loads(out)
-    assert [run["id"] for run in found["runs"]] == [f"r{day:02}" for day in range(1, 11)]
-    (change,) = [change for series in found["series"] for change in series["changes"]]
+    actual = json.loads(out)
+    assert [run["id"] for run in actual["runs"]] == [f"r{day:02}" for day in range(1, 11)]
+    (change,) = [change for series in actual["series"] for change in series["changes"]]
     assert (change["run"], change["verdict"]) == ("r08", "slower")
-    assert [event["run"] for event in found["events"]] == ["r03"]
+    assert [event["run"] for event in actual["events"]] == ["r03"]
 
 
 def test_csv_has_a_row_for_each_point(results, monkeypatch, capsys):
     _, out, _ = said(monkeypatch, capsys, "--format", "csv", "--results", results)
 
-    found = [row for row in csv.DictReader(io.StringIO(out)) if row["quantity"] == "ratio"]
-    assert [row["run"] for row in found] == [f"r{day:02}" for day in range(1, 11)]
-    assert [row["run"] for row in found if row["verdict"]] == ["r08"]
-    assert (found[0]["value"], found[-1]["commit"]) == ("0.5", "c10")
+    actual = [row for row in csv.DictReader(io.StringIO(out)) if row["quantity"] == "ratio"]
+    assert [row["run"] for row in actual] == [f"r{day:02}" for day in range(1, 11)]
+    assert [row["run"] for row in actual if row["verdict"]] == ["r08"]
+    assert (actual[0]["value"], actual[-1]["commit"]) == ("0.5", "c10")

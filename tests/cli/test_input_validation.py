@@ -36,7 +36,7 @@ DROPOUT, WIDTHS, VALUES = "dropout_below_zero", "narrow_keys", "more_values_than
 ACCEPTED = "dropout_p = −0.1 was accepted; the contract requires an error"
 
 
-def asked(file: str, *cases: str) -> list[str]:
+def words(file: str, *cases: str) -> list[str]:
     named = [word for case in cases for word in ("--case", f"bad_input/{case}")]
     return ["check", file, "--case", "plain/small", *named, "--dtype", "float32"]
 
@@ -60,10 +60,10 @@ def test_known_gaps_cover_accepted_input_as_before(
     write("gaps.txt", "bad_input/dropout_*: the caller checks\n")
 
     for option in ((), ("--strict",)):
-        assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--known-gaps", "gaps.txt", *option) == 0
-        said = capsys.readouterr().out
-        assert "1 of 2 passed, 1 known to fail" in said
-        assert "known as a gap (the caller checks), failed: input validation" in said
+        assert status_of(*words("mine.py", DROPOUT, WIDTHS), "--known-gaps", "gaps.txt", *option) == 0
+        printed = capsys.readouterr().out
+        assert "1 of 2 passed, 1 known to fail" in printed
+        assert "known as a gap (the caller checks), failed: input validation" in printed
 
 
 @pytest.mark.slow
@@ -75,13 +75,13 @@ def test_known_gaps_cover_accepted_input_as_before(
     ],
     ids=["reads outside", "crashes"],
 )
-def test_what_is_worse_than_accepting_fails(
+def test_reading_outside_and_crashing_fail(
     text: str, says: str, write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write("mine.py", text)
 
-    assert status_of(*asked("mine.py", VALUES)) == 1
-    said = capsys.readouterr().out
-    assert "attention/mine  1 of 2 passed, 1 " in said
-    assert says in said
-    assert "input validation: 0 of 1 bad inputs are refused" in said
+    assert status_of(*words("mine.py", VALUES)) == 1
+    printed = capsys.readouterr().out
+    assert "attention/mine  1 of 2 passed, 1 " in printed
+    assert says in printed
+    assert "input validation: 0 of 1 bad inputs are refused" in printed

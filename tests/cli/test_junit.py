@@ -17,21 +17,21 @@ SAID = {
     Status.FAILED: "output[0] is 1, should be 2 & <b>\x1b[31mred\x00",
     Status.ERROR: "ValueError: \udc80 \uffff",
     Status.CRASHED: "SIGSEGV",
-    Status.TIMEOUT: "no answer within 1 s",
+    Status.TIMEOUT: "no result within 1 s",
     Status.UNSUPPORTED: "takes no scale",
     Status.MISSING: "No module named 'x'",
 }
 
 
 def outcomes() -> list[Outcome]:
-    found = [
-        Outcome("attention/mine", "attention", f"plain/{status}", "float32", "cpu", status, said, seconds=1e-5)
-        for status, said in SAID.items()
+    results = [
+        Outcome("attention/mine", "attention", f"plain/{status}", "float32", "cpu", status, printed, seconds=1e-5)
+        for status, printed in SAID.items()
     ]
     known = Outcome(
         "attention/a\x07", "attention", "plain/known", "float32", "cpu", Status.FAILED, "off", known="a-bug"
     )
-    return [*found, known]
+    return [*results, known]
 
 
 def test_every_status_has_its_element() -> None:
@@ -57,9 +57,9 @@ def test_every_status_has_its_element() -> None:
 
 
 def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
-    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
+    options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
     says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
-    document = etree.fromstring(junit.document([Outcome(*asked, Status.FAILED, says, reason=Reason.LENIENT)], {}))
+    document = etree.fromstring(junit.document([Outcome(*options, Status.FAILED, says, reason=Reason.LENIENT)], {}))
 
     SCHEMA.assertValid(document)
     (case,) = document.iter("testcase")

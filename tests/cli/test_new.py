@@ -51,8 +51,8 @@ def test_in_every_signature_a_file_passes_at_once(status_of: StatusOf, tmp_path:
     assert isinstance(loaded, Loaded), loaded
     outcomes = Session(CheckRequest(PLAIN, ("float32",)), several=False).outcomes(loaded)
 
-    assert [f"{each.case}: {each.says}" for each in outcomes if each.fails] == []
-    assert sum(each.status == "passed" for each in outcomes) >= 10
+    assert [f"{item.case}: {item.says}" for item in outcomes if item.fails] == []
+    assert sum(item.status == "passed" for item in outcomes) >= 10
     assert declaration.signature == ("" if signature == "sdpa" else signature)
 
 
@@ -61,14 +61,14 @@ def test_for_every_contract_a_file_gets_a_verdict(
     status_of: StatusOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], of: str
 ) -> None:
     file = begun(status_of, tmp_path, "mine", "--contract", of)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
 
     core = contract(of).core
     status = status_of("check", str(file), "--dtype", "float32", "--case", core)
 
     printed = capsys.readouterr()
     yours = "" if of == "attention" else " Write the body of its function."
-    assert said == f"mine.py is written.{yours} Check it: attnsuite check mine.py\n"
+    assert output == f"mine.py is written.{yours} Check it: attnsuite check mine.py\n"
     assert (status, printed.err) == (0 if of == "attention" else 1, "")
     if of != "attention":
         assert f"what {of} computes is not written yet" in printed.out
@@ -78,8 +78,8 @@ def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_pa
     pytest.importorskip("ruff")
     for signature in signature_names():
         begun(status_of, tmp_path, f"in_{signature}", "--signature", signature)
-    for of in names():
-        begun(status_of, tmp_path, f"of_{of}", "--contract", of)
+    for item in names():
+        begun(status_of, tmp_path, f"of_{item}", "--contract", item)
 
     checked = ruff("check", "--no-cache", "--config", RULES, tmp_path)
     formatted = ruff("format", "--no-cache", "--check", "--config", RULES, tmp_path)
@@ -88,7 +88,7 @@ def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_pa
     assert formatted.returncode == 0, formatted.stdout
 
 
-def test_an_attention_in_another_contract_s_folder_is_asked_as_an_attention(
+def test_an_attention_in_another_contract_s_folder_is_tested_as_an_attention(
     status_of: StatusOf, tmp_path: Path
 ) -> None:
     (tmp_path / "bleu").mkdir()

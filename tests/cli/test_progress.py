@@ -1,4 +1,4 @@
-"""Where no terminal shows a bar, a check that takes long says now and then how far it is."""
+"""Without a terminal, a long check prints lines about its progress."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def slow(tmp_path: Path, status_of: StatusOf, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A kernel that answers ten times a second, of which lines are due soon."""
+    """A kernel with ten calls a second; lines are printed early."""
     monkeypatch.setattr(heartbeat, "FIRST", (0.01, 0.7))
     (tmp_path / "slow.py").write_text(SLOW)
     return "slow.py"
@@ -65,15 +65,15 @@ def test_a_slow_check_says_how_far_it_is_and_what_takes_the_time(
     assert status == 0
     assert re.fullmatch(r"0 of \d+ tests done after 0 s(, now attention/slow)?", first)
     line = r"\d+ of \d+ tests done after 1 s(, now attention/slow)?(; the slowest call took 0\.\d+ s .*)?"
-    assert all(re.fullmatch(rf"{line}|.*; failures are analysed", each) for each in later)
+    assert all(re.fullmatch(rf"{line}|.*; failures are analysed", item) for item in later)
 
 
-def test_the_line_names_the_slowest_answer() -> None:
-    of = beating(3_367, "attention/mine")
-    for each in (outcome("plain/small", 0.5), outcome("causal/square_5", 2.25), outcome("plain/wide", 1.0)):
-        of.count(each)
+def test_the_line_names_the_slowest_call() -> None:
+    entry = beating(3_367, "attention/mine")
+    for item in (outcome("plain/small", 0.5), outcome("causal/square_5", 2.25), outcome("plain/wide", 1.0)):
+        entry.count(item)
 
-    assert of.line(10) == (
+    assert entry.line(10) == (
         "3 of 3,367 tests done after 10 s, now attention/mine; the slowest call took 2.2 s (causal/square_5)"
     )
 
@@ -84,14 +84,14 @@ def test_a_compiler_is_found_among_the_children(tmp_path: Path) -> None:
     compiler.chmod(0o700)
     with subprocess.Popen(["sh", "-c", f"{compiler} 60; true"]) as child:
         wait_until(lambda: compiler_at_work() == "a C++ compiler")
-        for each in psutil.Process(child.pid).children():
-            each.kill()
+        for item in psutil.Process(child.pid).children():
+            item.kill()
     assert compiler_at_work() == ""
 
 
-def test_what_is_given_up_was_not_answered() -> None:
-    of = beating(3_367, "attention/mine")
+def test_skipped_tests_do_not_count_as_done() -> None:
+    item = beating(3_367, "attention/mine")
     for number in range(3_367):
-        of.count(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
+        item.count(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
 
-    assert of.line(240) == "4 of 3,367 tests done after 240 s, 3,363 given up; failures are analysed"
+    assert item.line(240) == "4 of 3,367 tests done after 240 s, 3,363 given up; failures are analysed"

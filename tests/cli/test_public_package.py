@@ -43,11 +43,11 @@ HOME = Path(attnsuite.__file__).parent.parent
 def test_a_file_is_checked_and_its_outcomes_are_data(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = write("mine.py", RIGHT)
 
-    found = attnsuite.check(file, cases="plain", dtypes=torch.float32)
+    results = attnsuite.check(file, cases="plain", dtypes=torch.float32)
     of_two = attnsuite.check([str(file), "attention/loops"], cases=["plain/small"], dtypes=["float32"])
 
-    assert {outcome.status for outcome in found} == {attnsuite.Status.PASSED}
-    assert {outcome.dtype for outcome in found} == {"float32"}
+    assert {outcome.status for outcome in results} == {attnsuite.Status.PASSED}
+    assert {outcome.dtype for outcome in results} == {"float32"}
     assert [outcome.implementation for outcome in of_two] == ["attention/mine", "attention/loops"]
     assert capsys.readouterr() == ("", "")
 
@@ -56,9 +56,9 @@ def test_it_takes_the_options_of_the_command_line(write: Write, tmp_path: Path) 
     file = write("mine.py", RIGHT.replace("0.5", "0.25"))
     places = {"results": tmp_path / "out", "junit": tmp_path / "out.xml", "json": tmp_path / "rows.json"}
 
-    found = attnsuite.check(f"{file}:attention", cases="plain", dtypes="float32", fail_fast=True, **places)
+    results = attnsuite.check(f"{file}:attention", cases="plain", dtypes="float32", fail_fast=True, **places)
 
-    assert [outcome.fails for outcome in found] == [True]
+    assert [outcome.fails for outcome in results] == [True]
     assert all(path.exists() for path in places.values())
     assert len(attnsuite.load_results(tmp_path / "out")) == 1
 
@@ -66,11 +66,11 @@ def test_it_takes_the_options_of_the_command_line(write: Write, tmp_path: Path) 
 def test_every_option_of_the_command_line_can_be_given(write: Write) -> None:
     file = write("mine.py", RIGHT)
     own = ("targets", "contract", "dtypes", "device", "cases")
-    options = {each.name: getattr(Check(), each.name) for each in fields(Check) if each.name not in own}
+    options = {item.name: getattr(Check(), item.name) for item in fields(Check) if item.name not in own}
 
-    (found,) = attnsuite.check(file, cases="plain/small", dtypes="float32", **options)
+    (results,) = attnsuite.check(file, cases="plain/small", dtypes="float32", **options)
 
-    assert found.status == "passed"
+    assert results.status == "passed"
 
 
 @pytest.mark.parametrize(

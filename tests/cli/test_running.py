@@ -1,4 +1,4 @@
-"""The main job: what it says at its start and end, and what becomes of an interrupted one."""
+"""`attnsuite run`: its plan, and interrupted runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def interrupted(job: Job, writer: RunWriter, again: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interrupted_run_says_how_many_results_are_kept(
+def test_an_interrupted_run_prints_how_many_results_are_stored(
     status_of: StatusOf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(running, "_done", interrupted)
@@ -44,13 +44,13 @@ def test_the_plan_says_what_is_tested_on_a_sample(
     targets: list[str], sampled: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status_of("run", *targets, "--dry-run")
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
 
-    assert ("tested on a sample, every feature once (--full tests everything): " + sampled in said) == bool(sampled)
-    assert ("compilation takes longer, unless kernels are cached: attention/flex" in said) == bool(sampled)
+    assert ("tested on a sample, every feature once (--full tests everything): " + sampled in printed) == bool(sampled)
+    assert ("compilation takes longer, unless kernels are cached: attention/flex" in printed) == bool(sampled)
 
 
-def test_a_changed_checkout_is_said(tmp_path: Path) -> None:
+def test_a_changed_checkout_is_recognised(tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.mkdir()
     (results / "rows").write_text("1")
@@ -74,10 +74,10 @@ def test_a_signal_keeps_all_results(sent: signal.Signals, status: int, tmp_path:
     wait_for_lines(journals[0], 10, child)
 
     os.killpg(child.pid, sent)
-    _, said = child.communicate(timeout=60)
+    _, printed = child.communicate(timeout=60)
 
     assert child.returncode == status
-    kept = re.search(r"interrupted: results stored: ([\d,]+); run the same command to resume", said)
-    assert kept
+    stored = re.search(r"interrupted: results stored: ([\d,]+); run the same command to resume", printed)
+    assert stored
     name = journals[0].parent.parent.name
-    assert len(read_machine(tmp_path / "results", name).outcomes) == int(kept[1].replace(",", ""))
+    assert len(read_machine(tmp_path / "results", name).outcomes) == int(stored[1].replace(",", ""))

@@ -1,4 +1,4 @@
-"""`check --seed N` and `--profile P`: other numbers, other combinations of features, and the same when asked again."""
+"""`check --seed N` and `--profile P`: other numbers, other combinations of features, and the same when repeated."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def attention(query, key, value, *, attn_mask=None, is_causal=False, scale=None,
 
 
 @pytest.mark.slow
-def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_again(
+def test_a_failure_under_another_seed_is_printed_with_the_command_that_repeats_it(
     status_of: Status, write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", WRONG)
     some = ("combined/one_query*one_head*", "combined/*e65*causal")
-    asked = ["check", "mine.py", *(f"--case={of}" for of in some), "--dtype", "float32", "--seed", "3"]
+    options = ["check", "mine.py", *(f"--case={entry}" for entry in some), "--dtype", "float32", "--seed", "3"]
 
-    assert status_of(*asked, "--json", str(tmp_path / "first")) == 1
+    assert status_of(*options, "--json", str(tmp_path / "first")) == 1
 
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first == "the numbers and the combinations of features are those of --seed 3"
+    assert first == "inputs and combinations of features are drawn with --seed 3"
     again = next(line for line in lines if line.strip().startswith("attnsuite check "))
     assert "--seed 3" in again
     assert status_of(*shlex.split(again)[1:], "--json", str(tmp_path / "again")) == 1
     (row,) = (json.loads(line) for line in (tmp_path / "again").read_text().splitlines())
     rows = [json.loads(line) for line in (tmp_path / "first").read_text().splitlines()]
-    assert (row["case"], row["error_ratio"]) in [(each["case"], each["error_ratio"]) for each in rows]
+    assert (row["case"], row["error_ratio"]) in [(item["case"], item["error_ratio"]) for item in rows]
 
 
 def names(request: CheckRequest) -> set[str]:

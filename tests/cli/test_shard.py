@@ -1,4 +1,4 @@
-"""`--shard i/n`: parts that together are the whole, are stored apart, and are not asked again."""
+"""`--shard i/n`: parts that together are the whole, have folders of their own, and do not run again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
 
 
-def asked(file: Path) -> list[tuple[str, str]]:
+def outcomes_in(file: Path) -> list[tuple[str, str]]:
     return [(row["case"], row["status"]) for row in map(json.loads, file.read_text().splitlines())]
 
 
@@ -48,12 +48,12 @@ def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of:
     write("mine.py", KERNEL)
     rows = tmp_path / "rows.jsonl"
     status_of("check", "mine.py", *ASKED, "--json", str(rows))
-    whole = asked(rows)
+    whole = outcomes_in(rows)
 
     parts = []
     for index in (1, 2):
         status_of("check", "mine.py", *ASKED, "--shard", f"{index}/2", "--json", str(rows))
-        parts.append(asked(rows))
+        parts.append(outcomes_in(rows))
 
     assert sorted(parts[0] + parts[1]) == sorted(whole)
     families = [{case.partition("/")[0] for case, _ in part} for part in parts]
@@ -61,7 +61,7 @@ def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of:
 
 
 @pytest.mark.slow
-def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
+def test_a_shard_is_stored_in_a_folder_of_its_own_and_runs_once(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", KERNEL.replace("query.shape[-1] ** -0.5", "1.0"))  # a mistake that is found at once
@@ -77,7 +77,7 @@ def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
     assert "already complete" not in before.err
     assert "shard 1/2 is already complete in" in after.err
     write("mine.py", KERNEL)
-    assert status_of(*words) == 0, "another source is asked again"
+    assert status_of(*words) == 0, "another source is tested again"
 
 
 @pytest.mark.slow
@@ -89,19 +89,24 @@ def test_a_shard_into_which_nothing_falls_is_finished_and_says_so(
     words = ("check", "mine.py", "--case", "plain", "--results", str(tmp_path), "--shard", f"{empty}/4")
 
     assert status_of(*words) == 0
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"shard {empty}/4 has nothing to run: families of cases are divided by a hash, and none of")
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert printed.startswith(
+        f"shard {empty}/4 has nothing to run: families of cases are divided by a hash, and none of"
+    )
     assert status_of(*words) == 0
     assert f"shard {empty}/4 is already complete" in capsys.readouterr().err
 
 
 def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
-    of = contract("attention")
-    whole = Request(profile="quick", backward=True).tables(of)
+    entry = contract("attention")
+    whole = Request(profile="quick", backward=True).tables(entry)
 
-    parts = [Request(profile="quick", backward=True, shard=Shard(index, 3)).tables(of) for index in (1, 2, 3)]
+    parts = [Request(profile="quick", backward=True, shard=Shard(index, 3)).tables(entry) for index in (1, 2, 3)]
 
-    asked = [Counter((of.title, of.dtype, of.threads, of.cache) for of in each) for each in (whole, chain(*parts))]
+    asked = [
+        Counter((entry.title, entry.dtype, entry.threads, entry.cache) for entry in item)
+        for item in (whole, chain(*parts))
+    ]
     assert asked[0] == asked[1]
     names = [{table.workload.name for table in part} for part in parts]
     assert sum(map(len, names)) == len(set().union(*names))
@@ -115,16 +120,16 @@ def test_a_killed_shard_goes_on_with_what_was_in_flight(write: Write, tmp_path: 
     around = {**os.environ, "PYTHONPATH": str(HOME)}
 
     def journal() -> list[str]:
-        found = list((tmp_path / "results").glob("*/*/*/outcomes.jsonl"))
-        return found[0].read_text().splitlines() if found else []
+        results = list((tmp_path / "results").glob("*/*/*/outcomes.jsonl"))
+        return results[0].read_text().splitlines() if results else []
 
     running = subprocess.Popen(command, cwd=tmp_path, env=around, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while len(journal()) < 3 and running.poll() is None:
         time.sleep(0.02)
     running.send_signal(signal.SIGKILL)
     assert running.wait() == -signal.SIGKILL
-    there = len(journal())
+    count = len(journal())
     done = subprocess.run(command, cwd=tmp_path, env=around, capture_output=True, text=True, check=False, timeout=240)
 
     assert done.returncode == 0, done.stderr
-    assert f": {there} outcomes and 0 measurements are stored" in done.stderr
+    assert f": {count} outcomes and 0 measurements are stored" in done.stderr

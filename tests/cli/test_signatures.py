@@ -50,22 +50,22 @@ def check(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> Check:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: int) -> None:
-    came: list[str] = []
+def test_the_signature_is_printed_before_the_tests_run(jobs: int) -> None:
+    events: list[str] = []
 
     class Watching(Display):
         def introduce(self, line: str) -> None:
-            came.append(line)
+            events.append(line)
 
         def count(self, outcome: Outcome) -> None:
-            came.append(outcome.status)
+            events.append(outcome.status)
 
-    asked = CheckRequest(("plain/small", "causal/more_keys"), ("float32",))
-    with session_of(asked, 1, jobs) as session:
+    options = CheckRequest(("plain/small", "causal/more_keys"), ("float32",))
+    with session_of(options, 1, jobs) as session:
         campaign.check(session, registry.find([f"{SIGNED}:flash_with_more"]), Watching(2, None))
 
-    assert FLASH in came[0]
-    assert came[1:] == ["passed", "passed"]
+    assert FLASH in events[0]
+    assert events[1:] == ["passed", "passed"]
 
 
 @pytest.mark.parametrize(
@@ -82,18 +82,18 @@ def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: in
 def test_a_mistake_is_named_in_the_signature_s_words(
     check: Check, name: str, cases: tuple[str, ...], says: str
 ) -> None:
-    found = check(name, *cases)
+    results = check(name, *cases)
 
-    assert found.status == 1
-    assert says in found.all
+    assert results.status == 1
+    assert says in results.all
 
 
 def test_a_failing_place_is_one_of_the_signature_s_axes_and_the_call_to_paste_its_own(check: Check) -> None:
-    found = check("flash_unscaled", "plain/small")
+    results = check("flash_unscaled", "plain/small")
 
-    assert "(b, s, h, d) is " in found.all
-    assert "from signed import flash_unscaled as attention" in found.all
-    assert "actual = attention(query[None, None].transpose(1, 2), key[None, None].transpose(1, 2), " in found.all
+    assert "(b, s, h, d) is " in results.all
+    assert "from signed import flash_unscaled as attention" in results.all
+    assert "actual = attention(query[None, None].transpose(1, 2), key[None, None].transpose(1, 2), " in results.all
 
 
 def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureFixture[str]) -> None:

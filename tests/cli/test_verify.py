@@ -30,7 +30,7 @@ def test_an_edited_page_is_named(copy, capsys):
     page = copy / SMALL / "cases.html"
     page.write_text("<!doctype html><!-- attnsuite -->")
 
-    status, said = verify(copy, capsys)
+    status, printed = verify(copy, capsys)
 
     assert status == 1
-    assert f"{page}: it differs from the rows" in said
+    assert f"{page}: it differs from the rows" in printed

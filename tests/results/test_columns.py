@@ -129,19 +129,19 @@ def notes(struct: type) -> dict[str, str]:
     """The notes below the fields in the source of a struct."""
     (definition,) = ast.parse(inspect.getsource(struct)).body
     assert isinstance(definition, ast.ClassDef)
-    found, last = {}, ""
+    results, last = {}, ""
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             last = node.target.id
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and last:
-            found[last] = " ".join(inspect.cleandoc(str(node.value.value)).split()).rstrip(".")
+            results[last] = " ".join(inspect.cleandoc(str(node.value.value)).split()).rstrip(".")
             last = ""
-    return found
+    return results
 
 
 def kind(annotation: Any) -> str:
     """The type of a field in words of JSON."""
-    options = [each for each in get_args(annotation) if each is not NoneType]
+    options = [item for item in get_args(annotation) if item is not NoneType]
     plain = options[0] if get_origin(annotation) in (Union, UnionType) else annotation
     plain = get_origin(plain) or plain
     return next((word for types, word in WORDS.items() if isinstance(plain, type) and issubclass(plain, types)), "any")

@@ -1,4 +1,4 @@
-"""Results as they were at a commit are read from git, whatever became of the folder since."""
+"""Results at a commit are read from git, even if the folder has changed or is gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnsuite.results.commits import results_at, results_of, split
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git prints, whoever is asked to be its author."""
+    """The output of git, with a fixed author."""
     names = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     done = subprocess.run(
@@ -46,7 +46,7 @@ def repository(tmp_path: Path) -> Path:
 
 def cases(results: Path) -> set[str]:
     """The names of all cases that have outcomes in a folder."""
-    return {each.case for recorded in read(results).values() for each in recorded.outcomes}
+    return {item.case for recorded in read(results).values() for item in recorded.outcomes}
 
 
 def test_results_are_those_of_the_commit_and_the_temporary_folder_goes(repository):
@@ -55,10 +55,10 @@ def test_results_are_those_of_the_commit_and_the_temporary_folder_goes(repositor
     record(results, replace(RUN, id="r2", suite="suite-2"), outcome("b"))
     committed(repository, "two")
 
-    with results_at(results, first) as then, results_of(f"{results}@HEAD") as now:
-        assert (cases(then), cases(now)) == ({"a"}, {"a", "b"})
+    with results_at(results, first) as then, results_of(f"{results}@HEAD") as current:
+        assert (cases(then), cases(current)) == ({"a"}, {"a", "b"})
         assert then.name == "results"
-        assert results not in (then, now)
+        assert results not in (then, current)
 
     assert not then.exists()
 
@@ -83,10 +83,10 @@ def test_a_folder_that_is_gone_is_found_where_the_commit_has_it(repository):
 
 @pytest.mark.parametrize("commit", ["nowhere", "", "--output=x", "HEAD~9", "a b", "HEAD:results"])
 def test_a_commit_that_the_repository_lacks_is_one_line(repository, commit):
-    with pytest.raises(UsageError, match="has no commit") as said, results_at(repository / "results", commit):
+    with pytest.raises(UsageError, match="has no commit") as printed, results_at(repository / "results", commit):
         pass
 
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(printed.value)
     assert not (repository / "x").exists()
 
 
@@ -98,10 +98,10 @@ def test_a_file_is_no_folder(repository):
 def test_a_folder_outside_of_repositories_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
-    with pytest.raises(UsageError, match="no git repository") as said, results_at(tmp_path / "results", "HEAD"):
+    with pytest.raises(UsageError, match="no git repository") as printed, results_at(tmp_path / "results", "HEAD"):
         pass
 
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(printed.value)
 
 
 def test_without_git_it_is_one_line(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from builders import measured, outcome, without_time
 from attnsuite.results.compare import both, changes
 
 
-def test_what_is_alike_is_no_change():
+def test_equal_rows_are_no_change():
     assert changes([outcome("a/1")], [outcome("a/1")]) == []
     assert both([outcome("a/1"), outcome("a/2")], [outcome("a/1")]) == 1
 
@@ -20,9 +20,9 @@ def test_what_fails_now_comes_first_then_what_changed_then_new_and_gone():
         outcome("a/bad", "crashed"),
     ]
 
-    found = changes(old, new)
+    results = changes(old, new)
 
-    assert [(change.row.case, change.says, change.worse) for change in found] == [
+    assert [(change.row.case, change.says, change.worse) for change in results] == [
         ("a/1", "passed → failed", True),
         ("a/bad", "absent → crashed", True),
         ("a/2", "failed → passed", False),

@@ -48,7 +48,7 @@ def test_a_line_has_the_median_the_ratio_and_their_intervals(tmp_path):
 
 
 def test_a_step_is_found_where_it_is_with_its_size(results):
-    (ratio,) = [each for each in history_of(results).series if each.quantity == "ratio"]
+    (ratio,) = [item for item in history_of(results).series if item.quantity == "ratio"]
 
     (change,) = ratio.changes
     assert (change.run, change.after, change.verdict) == ("r04", "r03", "slower")
@@ -89,7 +89,7 @@ def test_a_change_of_torch_or_of_a_source_stands_with_the_step(tmp_path):
         day(tmp_path, number, *timed(0.3 if new else 0.2), torch=f"2.{13 + new}.0", sources=sources)
 
     history = history_of(tmp_path)
-    (ratio,) = [each for each in history.series if each.quantity == "ratio"]
+    (ratio,) = [item for item in history.series if item.quantity == "ratio"]
     assert ratio.changes[0].marks == ("torch 2.13.0 → 2.14.0", "its source changed")
     assert [run.marks for run in history.runs][3] == ("torch 2.13.0 → 2.14.0",)
 
@@ -100,7 +100,7 @@ def test_many_steps_alike_put_the_baseline_under_suspicion(tmp_path):
         rows = [measured(name, seconds=0.2) for name in ("a", "b", "c")]
         day(tmp_path, number, *rows, measured("matmul", seconds=base))
 
-    steps = [each.changes[0] for each in history_of(tmp_path).series if each.quantity == "ratio"]
+    steps = [item.changes[0] for item in history_of(tmp_path).series if item.quantity == "ratio"]
     assert [step.marks for step in steps] == [("3 of 3 alike: attention/matmul may be what changed",)] * 3
 
 
@@ -108,7 +108,7 @@ def test_statuses_and_failures_that_change_are_events(tmp_path):
     day(tmp_path, 1, *timed(0.2), outcome("a"), outcome("b"))
     day(tmp_path, 2, without_time("chunked", "refused"), measured("matmul"), outcome("a", "failed"), outcome("b"))
 
-    events = [(each.run, each.implementation, each.before, each.now) for each in history_of(tmp_path).events]
+    events = [(item.run, item.implementation, item.before, item.now) for item in history_of(tmp_path).events]
     assert ("r02", "attention/chunked", "measured", "refused") in events
     assert ("r02", "attention/loops", "0 of 2 tests failed", "1 of 2 tests failed") in events
     assert len(events) == 2
@@ -117,8 +117,8 @@ def test_statuses_and_failures_that_change_are_events(tmp_path):
 def test_ratios_to_another_implementation_divide_both_ratios(tmp_path):
     day(tmp_path, 1, *timed(0.2), measured("loops", seconds=0.4))
 
-    of_loops = [each for each in history_of(tmp_path, "attention/chunked").series if "loops" in each.implementation]
-    assert [each.points[0].value for each in of_loops if each.quantity == "ratio"] == [pytest.approx(2.0)]
+    of_loops = [item for item in history_of(tmp_path, "attention/chunked").series if "loops" in item.implementation]
+    assert [item.points[0].value for item in of_loops if item.quantity == "ratio"] == [pytest.approx(2.0)]
 
 
 def test_a_damaged_line_is_named(results):

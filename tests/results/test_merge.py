@@ -26,7 +26,7 @@ def test_the_rows_of_all_shards_are_there(shards, tmp_path):
     assert [(run.id, rows) for run, rows in merged.runs] == [("r1", 1), ("r2", 1), ("r3", 1), ("r4", 1)]
     assert merged.machines == [MACHINE.name]
     (recorded,) = read(tmp_path / "out").values()
-    assert [each.case for each in recorded.outcomes] == ["large", "plain", "ragged", "small"]
+    assert [item.case for item in recorded.outcomes] == ["large", "plain", "ragged", "small"]
 
 
 def test_merging_is_copying_and_merging_again_changes_nothing(shards, tmp_path):

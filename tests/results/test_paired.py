@@ -28,8 +28,8 @@ def offset(kind, random):
 
 def row(kind, random, factor=1.0, rounds=12):
     """A process with an offset of its own, whose samples have a noise of 2 %."""
-    mine = offset(kind, random) + math.log(factor)
-    return measured(seconds=[0.1 * math.exp(mine + random.gauss(0, 0.02)) for _ in range(rounds)])
+    own = offset(kind, random) + math.log(factor)
+    return measured(seconds=[0.1 * math.exp(own + random.gauss(0, 0.02)) for _ in range(rounds)])
 
 
 def paired(kind, random, factor=1.0, pairs=FEWEST_PAIRS):
@@ -39,59 +39,59 @@ def paired(kind, random, factor=1.0, pairs=FEWEST_PAIRS):
 def verdicts(kind, factor, count, together=1):
     random = Random(f"{kind} {factor}")
     tables = [[paired(kind, random, factor) for _ in range(together)] for _ in range(count)]
-    return [of.verdict for table in tables for of in times(table)]
+    return [item.verdict for table in tables for item in times(table)]
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
-def test_the_same_code_is_told_apart_in_at_most_two_per_cent(kind):
-    found = verdicts(kind, 1.0, 250)
+def test_false_claims_about_the_same_code_are_at_most_two_per_cent(kind):
+    results = verdicts(kind, 1.0, 250)
 
-    assert sum(verdict in ("slower", "faster") for verdict in found) / len(found) <= 0.02
+    assert sum(verdict in ("slower", "faster") for verdict in results) / len(results) <= 0.02
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
 def test_a_slowdown_of_five_per_cent_is_found_nine_times_out_of_ten(kind):
-    found = verdicts(kind, 1.05, 250)
+    results = verdicts(kind, 1.05, 250)
 
-    assert found.count("slower") / len(found) >= 0.90
+    assert results.count("slower") / len(results) >= 0.90
 
 
 def test_several_comparisons_still_find_five_per_cent():
     assert verdicts("uniform", 1.05, 20, together=8).count("slower") / 160 >= 0.90
 
 
-def test_rounds_alone_would_tell_the_same_code_apart():
+def test_from_rounds_alone_false_claims_would_be_frequent():
     """The simulation tells a comparison of pairs from one that has one process a side and many rounds."""
     from attnsuite.model.faster import compare
 
     random = Random("rounds alone")
     rows = [(row("normal", random, rounds=100), row("normal", random, rounds=100)) for _ in range(100)]
-    found = [compare(old.seconds, {"new": new.seconds})["new"].verdict for old, new in rows]
+    results = [compare(old.seconds, {"new": new.seconds})["new"].verdict for old, new in rows]
 
-    assert sum(verdict in ("slower", "faster") for verdict in found) / len(found) > 0.1
+    assert sum(verdict in ("slower", "faster") for verdict in results) / len(results) > 0.1
 
 
 def test_the_ratio_is_of_the_new_side_to_the_old():
-    (found,) = times([paired("uniform", Random(1), 2.0)])
+    (result,) = times([paired("uniform", Random(1), 2.0)])
 
-    assert found.verdict == "slower"
-    assert found.low < 2.0 < found.high
-    assert found.ratio == pytest.approx(2.0, rel=0.03)
+    assert result.verdict == "slower"
+    assert result.low < 2.0 < result.high
+    assert result.ratio == pytest.approx(2.0, rel=0.03)
 
 
 def test_too_few_pairs_say_nothing():
-    (found,) = times([paired("uniform", Random(1), 2.0, pairs=7)])
+    (result,) = times([paired("uniform", Random(1), 2.0, pairs=7)])
 
-    assert (found.verdict, found.why) == ("unclear", TOO_FEW_PAIRS)
+    assert (result.verdict, result.why) == ("unclear", TOO_FEW_PAIRS)
 
 
 def test_memory_is_that_of_the_pair_in_the_middle():
     peaks = [(100e6, 150e6), (100e6, 200e6), (100e6, 900e6)]
     pairs = [tuple(measured(memory={"resident": peak, "retained": 0.0}) for peak in both) for both in peaks]
 
-    (found,) = memories([Paired([*pairs, (measured(memory={}), measured(memory={}))])])
+    (result,) = memories([Paired([*pairs, (measured(memory={}), measured(memory={}))])])
 
-    assert (found.verdict, found.ratio) == ("more", 2.0)
+    assert (result.verdict, result.ratio) == ("more", 2.0)
 
 
 # The interval
@@ -109,22 +109,22 @@ def test_the_probability_is_that_of_the_signed_rank_test(count):
 def test_the_interval_leaves_out_exactly_what_the_test_refuses(count):
     random = Random(count)
     values = [random.gauss(0.0, 1.0) for _ in range(count)]
-    found = signed_rank(values, LEVEL)
+    result = signed_rank(values, LEVEL)
 
     def refused(centre):
         return probability([value - centre for value in values]) <= (1 - LEVEL) * (1 + 1e-9)
 
-    assert not refused(found.low + 1e-6)
-    assert not refused(found.high - 1e-6)
-    assert refused(found.low - 1e-6)
-    assert refused(found.high + 1e-6)
-    assert found.low < found.median < found.high
+    assert not refused(result.low + 1e-6)
+    assert not refused(result.high - 1e-6)
+    assert refused(result.low - 1e-6)
+    assert refused(result.high + 1e-6)
+    assert result.low < result.median < result.high
 
 
 def test_an_interval_of_too_few_values_has_no_ends():
-    found = signed_rank([1.0, 2.0], LEVEL)
+    result = signed_rank([1.0, 2.0], LEVEL)
 
-    assert (found.median, found.low, found.high) == (1.5, -math.inf, math.inf)
+    assert (result.median, result.low, result.high) == (1.5, -math.inf, math.inf)
     with pytest.raises(ValueError, match="no differences"):
         signed_rank([], LEVEL)
 

@@ -1,4 +1,4 @@
-"""Ratios between two runs claim a difference only where it is larger than runs of the same code lie apart."""
+"""Ratios between two runs claim a difference only beyond the spread between runs of the same code."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ def compared(old=0.1, new=0.1, base=(0.05, 0.05), known=KNOWN, runs=(OLD, NEW), 
     """The ratio of `chunked`, beside a baseline that took these times."""
     first = side(runs[0], measured("matmul", seconds=base[0]), measured("chunked", seconds=old, **more))
     second = side(runs[1], measured("matmul", seconds=base[1]), measured("chunked", seconds=new, **more))
-    return next(of for of in times_of_runs(first, second, known) if of.row.implementation == "attention/chunked")
+    return next(item for item in times_of_runs(first, second, known) if item.row.implementation == "attention/chunked")
 
 
 # Verdicts
@@ -56,17 +56,17 @@ def test_a_machine_that_is_slower_as_a_whole_is_not_taken_for_a_slower_implement
     assert compared(new=0.12, base=(0.05, 0.06)).verdict != "slower"
 
 
-def test_what_lies_within_the_spread_of_runs_is_unclear():
+def test_differences_within_the_spread_of_runs_are_unclear():
     wide = [dataclasses.replace(KNOWN[0], of_ratios=0.05)]
 
     assert compared(new=0.11, known=wide).verdict == "unclear"
 
 
-def test_without_a_spread_nothing_is_claimed_and_the_reason_is_said():
-    found = compared(new=0.3, known=[])
+def test_without_a_spread_nothing_is_claimed_and_the_reason_is_given():
+    result = compared(new=0.3, known=[])
 
-    assert (found.verdict, found.why) == ("unclear", ratios.NO_SPREAD)
-    assert (found.low, found.high) == (0.0, math.inf)
+    assert (result.verdict, result.why) == ("unclear", ratios.NO_SPREAD)
+    assert (result.low, result.high) == (0.0, math.inf)
 
 
 def test_a_spread_on_one_thread_says_nothing_of_two():
@@ -86,19 +86,19 @@ def test_too_few_rounds_are_unclear():
     ],
     ids=["other source", "unknown source", "other torch"],
 )
-def test_times_beside_a_baseline_that_may_have_changed_are_compared_alone(run):
-    found = compared(new=0.13, base=(0.05, 0.10), runs=(OLD, run))
+def test_times_are_compared_alone_if_the_baseline_may_have_changed(run):
+    result = compared(new=0.13, base=(0.05, 0.10), runs=(OLD, run))
 
-    assert found.ratio == pytest.approx(1.3)
+    assert result.ratio == pytest.approx(1.3)
 
 
 def test_a_margin_that_is_wider_lets_small_differences_pass():
     first = side(OLD, measured("matmul", seconds=0.05), measured("chunked", seconds=0.1))
     second = side(NEW, measured("matmul", seconds=0.05), measured("chunked", seconds=0.11))
 
-    verdicts = [[of.verdict for of in times_of_runs(first, second, KNOWN, margin)] for margin in (0.03, 0.2)]
+    verdicts = [[entry.verdict for entry in times_of_runs(first, second, KNOWN, margin)] for margin in (0.03, 0.2)]
 
-    assert [each[0] for each in verdicts] == ["slower", "same"]
+    assert [item[0] for item in verdicts] == ["slower", "same"]
 
 
 def test_rows_of_one_run_are_not_compared_with_themselves():
@@ -144,11 +144,11 @@ def test_the_spread_is_the_deviation_of_logarithms_between_runs():
     rows = [repeated(run, 1, math.exp(0.01 * (-1) ** run)) for run in range(10)]
     rows += [repeated(run, 0, 1.0, 0.1 * math.exp(0.02 * (-1) ** run)) for run in range(10)]
 
-    (found,) = spreads(rows)
+    (result,) = spreads(rows)
 
-    assert found.runs == 10
-    assert found.of_ratios == pytest.approx(0.01 * math.sqrt(10 / 9))
-    assert found.of_times == pytest.approx(0.02 * math.sqrt(10 / 18))
+    assert result.runs == 10
+    assert result.of_ratios == pytest.approx(0.01 * math.sqrt(10 / 9))
+    assert result.of_times == pytest.approx(0.02 * math.sqrt(10 / 18))
 
 
 def test_fewer_runs_than_five_tell_no_spread():
@@ -184,8 +184,8 @@ def offsets(kind, random):
 
 def timed(name, kind, random, speed, factor=1.0):
     """24 rounds with a noise of 2 %, of a process with an offset, on a machine that is just as fast as `speed`."""
-    mine = speed + offsets(kind, random) + math.log(factor)
-    return measured(name, seconds=[0.1 * math.exp(mine + random.gauss(0, 0.02)) for _ in range(24)])
+    own = speed + offsets(kind, random) + math.log(factor)
+    return measured(name, seconds=[0.1 * math.exp(own + random.gauss(0, 0.02)) for _ in range(24)])
 
 
 NAMES = [f"same_{place}" for place in range(8)]
@@ -201,47 +201,49 @@ def learned(kind, random, runs=12):
     """The spread, as an audit of so many runs finds it."""
     rows = []
     for run in range(runs):
-        of = simulated(kind, random)
-        middles = [sorted(each.seconds)[12] for each in of]
+        entry = simulated(kind, random)
+        middles = [sorted(item.seconds)[12] for item in entry]
         rows += [repeated(run, place, middle / middles[0], middle) for place, middle in enumerate(middles)]
     return spreads(rows)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal", "heavy"])
-def test_runs_of_the_same_code_are_told_apart_in_at_most_two_per_cent(kind):
+def test_false_claims_about_runs_of_the_same_code_are_at_most_two_per_cent(kind):
     random = Random(f"{kind} offsets")
     claims = pairs = 0
     for _ in range(25):
         known = learned(kind, random)
         for _ in range(4):
             first, second = side(OLD, *simulated(kind, random)), side(NEW, *simulated(kind, random))
-            found = times_of_runs(first, second, known)
-            claims += sum(of.verdict in ("slower", "faster") for of in found)
-            pairs += len(found)
+            results = times_of_runs(first, second, known)
+            claims += sum(item.verdict in ("slower", "faster") for item in results)
+            pairs += len(results)
 
     assert pairs == 900
     assert claims / pairs <= 0.02
 
 
-def test_without_the_spread_of_runs_the_same_code_would_be_told_apart():
+def test_without_the_spread_of_runs_false_claims_would_be_frequent():
     """The simulation tells a comparison that trusts samples alone from one that does not."""
     random = Random("no spread")
     blind = [Spread("vit/b16", 1, 1000, 0.1, of_ratios=0.0, of_times=0.0)]
-    found = [
-        of.verdict
+    results = [
+        item.verdict
         for _ in range(20)
-        for of in times_of_runs(side(OLD, *simulated("normal", random)), side(NEW, *simulated("normal", random)), blind)
+        for item in times_of_runs(
+            side(OLD, *simulated("normal", random)), side(NEW, *simulated("normal", random)), blind
+        )
     ]
 
-    assert sum(verdict in ("slower", "faster") for verdict in found) / len(found) > 0.1
+    assert sum(verdict in ("slower", "faster") for verdict in results) / len(results) > 0.1
 
 
 def test_a_difference_of_a_third_is_found_between_runs():
     random = Random("slower")
-    found = []
+    results = []
     for _ in range(20):
         known = learned("uniform", random)
         rows = simulated("uniform", random), simulated("uniform", random, factor=1.33)
-        found += [of.verdict for of in times_of_runs(side(OLD, *rows[0]), side(NEW, *rows[1]), known)[1:]]
+        results += [item.verdict for item in times_of_runs(side(OLD, *rows[0]), side(NEW, *rows[1]), known)[1:]]
 
-    assert found.count("slower") / len(found) >= 0.9
+    assert results.count("slower") / len(results) >= 0.9

@@ -70,7 +70,7 @@ def test_a_finished_run_has_a_compressed_file_of_each_kind_with_its_hash(tmp_pat
     header = json.loads((run_folder(tmp_path) / "run.json").read_text())
     assert header["format"] == 4
     assert sorted(header["files"]) == ["facts.json.gz", "measurements.jsonl.gz", "outcomes.jsonl.gz"]
-    assert all(len(each) == 64 for each in header["files"].values())
+    assert all(len(item) == 64 for item in header["files"].values())
     assert sorted(path.name for path in folder(tmp_path).iterdir()) == ["r1"]
 
 
@@ -89,14 +89,14 @@ def test_the_same_rows_give_the_same_bytes_in_any_order(tmp_path):
     record(tmp_path / "one", RUN, *rows)
     record(tmp_path / "two", RUN, *reversed(rows))
 
-    one, two = (run_folder(tmp_path / name) / "outcomes.jsonl.gz" for name in ("one", "two"))
-    assert one.read_bytes() == two.read_bytes()
+    first, two = (run_folder(tmp_path / name) / "outcomes.jsonl.gz" for name in ("one", "two"))
+    assert first.read_bytes() == two.read_bytes()
 
 
 def test_long_texts_are_cut_and_control_characters_escaped(tmp_path):
     record(tmp_path, RUN, outcome("a", "error", detail="x" * 5000), outcome("b", "error", detail="\x1b[31m\udc80"))
 
-    long, hostile = (each.detail for each in read(tmp_path).outcomes)
+    long, hostile = (item.detail for item in read(tmp_path).outcomes)
     assert (len(long), long.endswith("(5000 characters)")) == (2000, True)
     assert hostile == r"\x1b[31m\udc80"
 
@@ -154,7 +154,7 @@ def test_rows_of_tests_that_a_whole_run_no_longer_has_do_not_count(tmp_path):
     record(tmp_path, RUN, outcome("gone"), outcome("gone", name="attention/other"), outcome("gone", device="cuda"))
     record(tmp_path, SECOND, outcome("new"), facts=Facts(whole=("attention/loops",)))
 
-    assert {(each.case, each.implementation, each.device) for each in read(tmp_path).outcomes} == {
+    assert {(item.case, item.implementation, item.device) for item in read(tmp_path).outcomes} == {
         ("new", "attention/loops", "cpu"),
         ("gone", "attention/loops", "cuda"),
         ("gone", "attention/other", "cpu"),
@@ -165,10 +165,10 @@ def test_rows_of_a_shard_do_not_replace_others_before_all_shards_are_there(tmp_p
     whole = Facts(whole=("attention/loops",))
     record(tmp_path, RUN, outcome("gone"))
     record(tmp_path, replace(SECOND, shard="1/2"), outcome("a"), facts=whole)
-    assert [each.case for each in read(tmp_path).outcomes] == ["a", "gone"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a", "gone"]
 
     record(tmp_path, replace(SECOND, id="r3", shard="2/2"), outcome("b"), facts=whole)
-    assert [each.case for each in read(tmp_path).outcomes] == ["a", "b"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a", "b"]
 
 
 def test_rows_of_workloads_and_claims_that_no_longer_exist_do_not_count(tmp_path):
@@ -177,7 +177,7 @@ def test_rows_of_workloads_and_claims_that_no_longer_exist_do_not_count(tmp_path
     record(tmp_path, SECOND, measurement("ladder/2k"), facts=Facts(workloads=workloads, claims=("toy/other",)))
 
     recorded = read(tmp_path)
-    assert [each.workload for each in recorded.measurements] == ["ladder/2k", "shape/1"]
+    assert [item.workload for item in recorded.measurements] == ["ladder/2k", "shape/1"]
     assert recorded.claimed == []
 
 
@@ -191,7 +191,7 @@ def test_an_interrupted_run_is_resumed_with_its_rows(tmp_path):
         assert list(writer.stored(Measurement).values()) == [measurement()]
         writer.write(outcome("b"))
         writer.finish()
-    assert [each.case for each in read(tmp_path).outcomes] == ["a", "b"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -233,11 +233,11 @@ def test_a_row_that_was_cut_off_by_a_crash_is_dropped_with_a_note(tmp_path):
     journal = run_folder(tmp_path) / "outcomes.jsonl"
     journal.write_bytes(journal.read_bytes()[:-9])
 
-    assert [each.case for each in read(tmp_path).outcomes] == ["a"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a"]
     with open_run(tmp_path, RUN) as writer:
         assert "cut off" in writer.notes[0]
         writer.write(outcome("b"))
-    assert [each.case for each in read(tmp_path).outcomes] == ["a", "b"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a", "b"]
 
 
 def test_a_run_that_is_killed_while_it_is_finished_is_resumed(tmp_path, monkeypatch):
@@ -254,7 +254,7 @@ def test_a_run_that_is_killed_while_it_is_finished_is_resumed(tmp_path, monkeypa
         assert (writer.resumed, len(writer.stored(Outcome)), len(writer.stored(Measurement))) == (True, 1, 1)
         writer.write(outcome("b"))
         writer.finish()
-    assert [each.case for each in read(tmp_path).outcomes] == ["a", "b"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a", "b"]
 
 
 def test_a_second_writer_is_refused_until_the_first_ends_or_is_killed(tmp_path):
@@ -359,7 +359,7 @@ def test_a_full_disk_keeps_the_rows_before_it(tmp_path, monkeypatch):
             writer.write(outcome("b"))
         monkeypatch.undo()
         writer.finish()
-    assert [each.case for each in read(tmp_path).outcomes] == ["a"]
+    assert [item.case for item in read(tmp_path).outcomes] == ["a"]
 
 
 def test_a_folder_that_cannot_be_written_is_refused_in_a_line(tmp_path):
@@ -394,7 +394,7 @@ def test_a_shard_that_is_finished_is_known_by_its_request(tmp_path):
     assert finished_shard(tmp_path, part) is None
     record(tmp_path, part, outcome("b"))
 
-    assert [each.case for each in finished_shard(tmp_path, part)] == ["a", "b"]
+    assert [item.case for item in finished_shard(tmp_path, part)] == ["a", "b"]
     assert finished_shard(tmp_path, replace(part, shard="2/2")) is None
 
 

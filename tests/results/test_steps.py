@@ -1,4 +1,4 @@
-"""Steps are found where two runs or more on either side show them, and nowhere else."""
+"""Steps are reported only with at least two runs on either side."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def runs(*levels: tuple[float, int], spread: float = 0.01, seed: int = 0) -> lis
 
 
 def places(logs: list[float], **others: float) -> list[int]:
-    return [each.at for each in steps.steps(logs, **others)]
+    return [item.at for item in steps.steps(logs, **others)]
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 9), (9, 2), (10, 10)])
 def test_a_step_of_a_third_is_found_where_it_is_with_its_size(before, after):
-    (found,) = steps.steps(runs((0.6, before), (0.8, after)))
+    (result,) = steps.steps(runs((0.6, before), (0.8, after)))
 
-    assert found.at == before
-    assert found.low < 4 / 3 < found.high
-    assert 1 + MARGIN < found.low < found.ratio < found.high
+    assert result.at == before
+    assert result.low < 4 / 3 < result.high
+    assert 1 + MARGIN < result.low < result.ratio < result.high
 
 
 def test_a_step_down_and_one_up_again_are_two():
@@ -40,13 +40,13 @@ def test_a_step_down_and_one_up_again_are_two():
 
 
 @pytest.mark.parametrize("count", range(4))
-def test_series_that_are_too_short_for_two_runs_on_either_side_have_none(count):
+def test_series_too_short_for_two_runs_on_either_side_have_no_step(count):
     assert steps.candidates([0.0] * count) == steps.steps([float(number) for number in range(count)]) == []
 
 
 @pytest.mark.parametrize("place", range(12))
 @pytest.mark.parametrize("size", [-0.5, 0.1, 3.0])
-def test_what_a_single_run_shows_is_no_step(place, size):
+def test_a_change_in_a_single_run_is_no_step(place, size):
     logs = runs((1, 12))
     logs[place] += size
 
@@ -61,7 +61,7 @@ def test_a_single_odd_run_hides_no_step():
     assert places(logs) == [10]
 
 
-def test_a_step_within_the_margin_is_none_however_sure():
+def test_a_change_within_the_margin_is_no_step():
     logs = runs((1, 100), (1 + 0.9 * MARGIN, 100), spread=0.001)
 
     assert steps.candidates(logs) == [100]
@@ -95,18 +95,18 @@ def test_the_usual_spread_is_that_of_most_series_and_never_below_what_a_quiet_ma
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "neighbours alike"])
-def test_of_600_series_without_a_step_whose_spreads_differ_by_factors_3_at_most_are_accused(kind):
+def test_at_most_3_false_steps_in_600_series_of_different_spreads(kind):
     draw = random.Random(kind)
 
     def noise() -> list[float]:
         sigma = 0.012 * math.exp(draw.gauss(0, 0.5))
         values = [draw.gauss(0, 1) for _ in range(16)]
         if kind == "heavy tails":  # Student's with five degrees of freedom
-            values = [each / math.sqrt(draw.gammavariate(2.5, 2) / 5) for each in values]
+            values = [item / math.sqrt(draw.gammavariate(2.5, 2) / 5) for item in values]
         if kind == "neighbours alike":
             for place in range(1, 16):
                 values[place] = 0.3 * values[place - 1] + math.sqrt(1 - 0.3**2) * values[place]
-        return [sigma * each for each in values]
+        return [sigma * item for item in values]
 
     series = [noise() for _ in range(600)]
 

@@ -1,4 +1,4 @@
-"""Verification finds every file of a run that is not as it was written, and values that no run can have."""
+"""Verification reports altered files of a run, and values that no run can have."""
 
 import gzip
 

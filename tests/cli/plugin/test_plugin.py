@@ -88,7 +88,7 @@ def run(package: Path, run_pytest: Pytest) -> Pytest:
 
 
 @pytest.mark.slow
-def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report(
+def test_a_package_is_checked_by_two_processes_and_every_outcome_is_in_the_report(
     reported: Reported, write: Write, run: Pytest
 ) -> None:
     write("tests/findings.toml", FINDINGS)
@@ -158,9 +158,7 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
         ),
     ],
 )
-def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
-    run: Pytest, write: Write, arguments: str, says: str
-) -> None:
+def test_an_invalid_request_is_one_line_and_nothing_runs(run: Pytest, write: Write, arguments: str, says: str) -> None:
     write(
         "missing.py",
         "import attnsuite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
@@ -176,7 +174,7 @@ def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
     assert " passed" not in done.stdout
 
 
-def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
+def test_cases_are_selected_like_other_tests(run: Pytest) -> None:
     words = "one_head and float32 or declarations"
 
     done = run(

@@ -1,4 +1,4 @@
-"""The command that is printed below a failure: what it asks is what failed, for whatever could be asked."""
+"""The command that is printed below a failure repeats exactly that test, for every kind of target."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def printed(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "command",
     [
         "chunked.py --case plain/small --dtype float32",
         f"mine:transformer --contract transformer {NARROW} --isolate --time-limit 20",
@@ -93,18 +93,19 @@ def printed(text: str) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("mine")
-def test_what_is_printed_asks_the_same_again(attnsuite: Command, asked: str) -> None:
-    status, said = attnsuite("check", *asked.split())
+def test_the_printed_command_repeats_the_test(attnsuite: Command, command: str) -> None:
+    status, output = attnsuite("check", *command.split())
 
     assert status == 1
     assert (
-        f"0 of 1 passed, 1 {'failed' if '--contract' not in asked and 'transformer' not in asked else 'error'}" in said
+        f"0 of 1 passed, 1 {'failed' if '--contract' not in command and 'transformer' not in command else 'error'}"
+        in output
     )
-    assert attnsuite(*printed(said)) == (status, said)
+    assert attnsuite(*printed(output)) == (status, output)
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("command", "words"),
     [
         ("transformer/theirs", ["transformer/theirs"]),
         ("transformer/theirs+zeros", ["transformer/theirs+zeros"]),
@@ -112,39 +113,39 @@ def test_what_is_printed_asks_the_same_again(attnsuite: Command, asked: str) -> 
     ],
 )
 @pytest.mark.usefixtures("installed")
-def test_what_is_registered_is_asked_again_by_its_name(attnsuite: Command, asked: str, words: list[str]) -> None:
-    status, said = attnsuite("check", *asked.split(), *NARROW.split())
+def test_a_registered_name_is_enough_to_repeat_a_test(attnsuite: Command, command: str, words: list[str]) -> None:
+    status, output = attnsuite("check", *command.split(), *NARROW.split())
 
-    again = printed(said)
+    again = printed(output)
     assert status == 1
     assert again[1:] == [*words, *NARROW.split()]
-    assert attnsuite(*again) == (status, said)
+    assert attnsuite(*again) == (status, output)
 
 
 @pytest.mark.slow
-def test_an_import_that_failed_is_asked_again_with_all_that_was_said(
-    attnsuite: Command, write: Write, tmp_path: Path
-) -> None:
+def test_a_failed_import_is_repeated_with_all_options(attnsuite: Command, write: Write, tmp_path: Path) -> None:
     file = write("bad.py", "1/0\ndef attention(query, key, value): ...")
-    asked = ["--case", "plain", "--case", "causal/*", "--dtype", "float32"]
+    options = ["--case", "plain", "--case", "causal/*", "--dtype", "float32"]
 
-    status, said = attnsuite("check", "bad.py", *asked, "--time-limit", "7", "--junit", "out.xml", "--results", "out")
+    status, output = attnsuite(
+        "check", "bad.py", *options, "--time-limit", "7", "--junit", "out.xml", "--results", "out"
+    )
 
-    words = ["check", str(file), "--time-limit", "7", *asked]
+    words = ["check", str(file), "--time-limit", "7", *options]
     assert status == 1
-    assert printed(said) == words
+    assert printed(output) == words
     assert shlex.join(["attnsuite", *words]) in (tmp_path / "out.xml").read_text()
 
 
 @pytest.mark.parametrize("target", ["mine.py", "mine.py:transformer"])
-def test_a_function_called_as_another_contract_is_asked_as_that(attnsuite: Command, write: Write, target: str) -> None:
+def test_a_function_named_like_a_contract_is_tested_as_that(attnsuite: Command, write: Write, target: str) -> None:
     write("mine.py", MODEL)
 
-    status, said = attnsuite("check", target, "--case", "plain/usual", "--dtype", "float32")
+    status, output = attnsuite("check", target, "--case", "plain/usual", "--dtype", "float32")
 
     assert status == 1
-    assert "transformer/mine" in said
-    assert "RuntimeError: not today" in said
-    command = next(line for line in said.splitlines() if line.strip().startswith("attnsuite check"))
+    assert "transformer/mine" in output
+    assert "RuntimeError: not today" in output
+    command = next(line for line in output.splitlines() if line.strip().startswith("attnsuite check"))
     assert "mine.py" in command
     assert "--contract" not in command, "its name says it again"
