@@ -39,10 +39,7 @@ class KeptAnswers:
         if key in self._kept:
             self._kept.move_to_end(key)
         else:
-            self._kept[key] = (
-                function,
-                self._ask(function, calls),
-            )  # keeps the id unique
+            self._kept[key] = (function, self._ask(function, calls))  # keeps the id unique
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         return self._kept[key][1]

@@ -30,10 +30,7 @@ def refuse_foreign_index(folder: Path | str) -> None:
 
 
 def index(
-    machines: Mapping[str, Recorded],
-    tables: Mapping[str, Sequence[TimedTable]],
-    folder: Path,
-    written: Container[str],
+    machines: Mapping[str, Recorded], tables: Mapping[str, Sequence[TimedTable]], folder: Path, written: Container[str]
 ) -> Page:
     """The page, the newest machine first. It links to files in `folder`, and to those `written` with it."""
 

@@ -20,14 +20,7 @@ import torch
 from toys import SLOPE, TOY
 
 import attnsuite
-from attnsuite.documents.learning.engine import (
-    Checkpoint,
-    Task,
-    TrainedModel,
-    first_line,
-    generator,
-    train,
-)
+from attnsuite.documents.learning.engine import Checkpoint, Task, TrainedModel, first_line, generator, train
 from attnsuite.model import UsageError
 
 TESTS = Path(__file__).parents[1]

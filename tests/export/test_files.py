@@ -269,10 +269,7 @@ def saved(file: Path, weights: dict[str, torch.Tensor]) -> Path:
         ),
         (lambda w: {**w, "b_head": w["b_head"].long()}, "b_head is torch.int64, expected floating-point numbers"),
         (lambda w: {**w, "b_head": w["b_head"].to_sparse()}, "b_head is a torch.sparse_coo tensor, expected "),
-        (
-            lambda w: {**w, "b_head": w["b_head"].to("meta")},
-            "b_head is a meta tensor, without numbers",
-        ),
+        (lambda w: {**w, "b_head": w["b_head"].to("meta")}, "b_head is a meta tensor, without numbers"),
         (lambda w: {**w, "b_head": w["b_head"] * torch.nan}, "b_head has NaN or infinity in float32, expected finite"),
         (lambda w: {**w, "b_head": w["b_head"].double() + 1e300}, "b_head has NaN or infinity in float32"),
     ],

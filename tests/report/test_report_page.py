@@ -49,10 +49,7 @@ def test_the_fastest_that_passes_every_test_is_the_only_recommendation():
 @pytest.mark.parametrize(
     ("rows", "doubt"),
     [
-        (
-            [KNOWN, *PASSED],
-            "1 of 2 tests passed, 1 failure of known bugs; the tests of this shape passed",
-        ),
+        ([KNOWN, *PASSED], "1 of 2 tests passed, 1 failure of known bugs; the tests of this shape passed"),
         ([outcome("mask/b", "failed", "attention/flash"), *PASSED], "1 of 2 tests passed, 1 failed"),
         (PASSED[1:], "not tested on this machine"),
     ],

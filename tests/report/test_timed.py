@@ -132,8 +132,7 @@ def test_a_long_name_comes_after_a_shorter_number():
 
 
 @pytest.mark.parametrize(
-    ("resident", "words"),
-    [(METER_ERROR, "≤ 1.00 MiB"), (2 * METER_ERROR + 2.0**16, "2.00 MiB"), (None, "–")],
+    ("resident", "words"), [(METER_ERROR, "≤ 1.00 MiB"), (2 * METER_ERROR + 2.0**16, "2.00 MiB"), (None, "–")]
 )
 def test_a_peak_is_no_finer_than_its_meter(resident, words):
     memory = {"resident": resident, "retained": 0.0, "constant": 2.0**16}
