@@ -1,4 +1,4 @@
-"""The suite against itself: every mutant must be killed, every family needed, and no correct variant accused."""
+"""The audit of a contract: every mutant must be killed, every family needed, and no correct variant accused."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ SLIP = re.compile(
     r"(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError): "
     r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required|got an unexpected keyword)"
 )
-"""Python's messages about a slip in the code of a mutant, which is not the mistake that it is named for."""
+"""Python's errors in the code of a mutant, which are not its mistake."""
 COMPILED = frozenset({"flex"})
-"""Shipped implementations that other seeds leave out: they are compiled for every shape, which takes minutes a seed."""
+"""Shipped implementations that other seeds skip: compiling them for every shape takes minutes a seed."""
 PARTS_PER_JOB = 4
-"""Parts for each process, so that none waits long for another."""
+"""Parts for each process, so that processes end at about the same time."""
 PARTS_PER_SEED = 8
 
 
@@ -254,14 +254,14 @@ def _redrawn(
     progress: Progress,
 ) -> SeedAudit:
     accusations: list[tuple[int, Outcome]] = []
-    answers, largest = 0, 0.0
+    judged, largest = 0, 0.0
     results = _in_processes(function, jobs, tasks)
-    for (name, number, part), (accused, judged, error) in zip(tasks, results, strict=True):
+    for (name, number, part), (accused, count_of_part, error) in zip(tasks, results, strict=True):
         accusations += [(number, outcome) for outcome in accused]
-        answers, largest = answers + judged, max(largest, error)
+        judged, largest = judged + count_of_part, max(largest, error)
         if part == PARTS_PER_SEED - 1:
-            progress(f"{name}: {what} {number} of {count}: {len(accusations)} accusations in {answers} answers so far")
-    return SeedAudit(count, answers, largest, tuple(accusations))
+            progress(f"{name}: {what} {number} of {count}: {len(accusations)} accusations in {judged} results so far")
+    return SeedAudit(count, judged, largest, tuple(accusations))
 
 
 def _with_seed(name: str, number: int, part: int) -> Part:
@@ -302,7 +302,7 @@ def combinations(name: str, jobs: int, progress: Progress = silent) -> Combinati
     array = array_of(name)
     rows = array.rows(FULL, 0)
     killed = killed_in(name, rows, jobs)
-    progress(f"{name}: {len(rows)} rows that combine features were asked of {len(array.mistakes())} mistakes")
+    progress(f"{name}: {len(rows)} rows that combine features ran on {len(array.mistakes())} mutants")
     pairs, triples = (_level_coverage(array, rows, killed, fused) for fused in (False, True))
     return Combinations(len(array.rows(QUICK, 0)), len(rows), pairs, triples)
 

@@ -24,7 +24,7 @@ MAX_CONSECUTIVE_TIMEOUTS = 4
 MAX_TIMEOUTS = 10
 """After this many timeouts in total the remaining tests are skipped: of thousands of tests a third may time out. They
 count at the usual time limit: with a shorter one more are allowed, with a longer one (of a compiler) fewer."""
-OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
+OTHER_GAPS = "For any other gap, raise NotImplementedError with the reason in the call"
 CORE_UNSUPPORTED = "does not support the core, which is required"
 """How the detail of an outcome begins if an implementation does not support the core of its contract."""
 MARGINAL = "close to the tolerance, so no known mistake is named"
@@ -63,9 +63,9 @@ class Timeouts:
     def reason(self) -> str:
         """Why the remaining tests are skipped; empty as long as they are not."""
         if self.consecutive >= MAX_CONSECUTIVE_TIMEOUTS:
-            return f"the {self.consecutive} answers before it did not come"
+            return f"the {self.consecutive} tests before it timed out"
         if self.seconds >= MAX_TIMEOUTS * max(self.time_limit, TIME_LIMIT):
-            return f"{self.total} answers before it did not come"
+            return f"{self.total} tests before it timed out"
         return ""
 
 
@@ -238,19 +238,19 @@ class Check:
 
         The expected values are computed, and `meanwhile` runs, before the result is there; not for an unsupported test.
         """
-        return self._declined(test) or run_test(self.implementation, test, lambda: (test.prepared(), meanwhile()))
+        return self._unsupported(test) or run_test(self.implementation, test, lambda: (test.prepared(), meanwhile()))
 
     def judged(self, test: CaseTest, result: Result | Outcome) -> Outcome:
         """The outcome of a result, without a diagnosis."""
         kind = self.implementation.device_kind
         if isinstance(result, Outcome):
-            outcome, may_decline = result, kind in self.implementation.lacks or result.reason == Reason.UNDEFINED
+            outcome, may_lack = result, kind in self.implementation.lacks or result.reason == Reason.UNDEFINED
         else:
             outcome, diagnosable = judge(self.implementation, test, result)
-            may_decline = kind != "cpu" and outcome.detail.startswith(f"lacks {kind}: ")
+            may_lack = kind != "cpu" and outcome.detail.startswith(f"lacks {kind}: ")
             if diagnosable and isinstance(result, tuple):
                 self.failures[test.case.name, test.dtype] = Failure(outcome, result, test)
-        if outcome.status == Status.UNSUPPORTED and self._is_core(test) and not may_decline:
+        if outcome.status == Status.UNSUPPORTED and self._is_core(test) and not may_lack:
             detail = f"{CORE_UNSUPPORTED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.FAILED, detail=detail, reason=Reason.CORE)
         return self._reported(outcome, test)
@@ -273,7 +273,7 @@ class Check:
                 yield self._named((case, dtype), diagnosis)
 
     def diagnosed_alone(self, outcome: Outcome) -> Outcome:
-        """An outcome with the name that it has by those that came before it."""
+        """An outcome with the diagnosis that earlier outcomes give it."""
         diagnosis = self._diagnosis(outcome)
         return self._named((outcome.case, outcome.dtype), diagnosis) if diagnosis and diagnosis.says else outcome
 
@@ -377,8 +377,8 @@ class Check:
         others = list_tests(self.implementation.contract.cases(), self.implementation.device_kind)
         return [*self.tests, *((case, dtype) for case, dtype in others if (case.name, dtype) not in self.cases)]
 
-    def _declined(self, test: CaseTest) -> Outcome | None:
-        """The outcome of a test that signature, declarations or conventions decline; None if it has to run."""
+    def _unsupported(self, test: CaseTest) -> Outcome | None:
+        """The outcome of a test that signature, declarations or conventions do not support; None if it has to run."""
 
         def because(reason: Reason, detail: str) -> Outcome:
             return self.implementation.outcome(test.case.name, test.dtype, Status.UNSUPPORTED, detail, reason)

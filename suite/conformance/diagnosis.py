@@ -82,7 +82,7 @@ class Diagnosis:
     compared: bool = field(default=True, compare=False)
     """Whether no mutant was left out to save work."""
     candidates: tuple[tuple[Mutant, ...], ...] = field(default=(), compare=False)
-    """The mutants, or pairs of them, of which later results may settle which it is."""
+    """The mutants, or pairs of them, among which later results may decide."""
     has_numbers: bool = field(default=True, compare=False)
     """Whether the result has a finite number."""
 
@@ -145,7 +145,7 @@ class WrongResult:
         return Effect.SAME if same else Effect.OTHER
 
     def is_wrong(self, replies: tuple[Reply, ...], least: float = CLEARLY_WRONG) -> bool:
-        """Whether other replies are wrong by at least so many error bounds."""
+        """Whether other replies are wrong by at least `least` error bounds."""
         verdict = self.case.verdict(self.calls, replies, self.expected)
         return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= least)
 
@@ -330,7 +330,7 @@ class Diagnostician:
         return _together(certain[0]) if len(certain) == 1 else Diagnosis(candidates=tuple(matching))
 
     def _likely_pairs(self, effective: list[Mutant]) -> list[Pair]:
-        """Pairs of mutants that have an effect: first those of which more explain other results alone.
+        """Pairs of mutants that have an effect, first those whose members explain other results alone.
 
         Where some are established, one of them is at work here, too: two others would match by chance.
         """

@@ -110,7 +110,7 @@ class Explainer:
         return Explanation(adapted, where, reproductions, sandbox=sandbox, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
-        """The smallest input of a failure; None for causes that have one, and where there is none.
+        """The smallest input of a failure; None for a cause that has a reproduction, and where no call alone fails.
 
         A crash or a timeout has no minimal input, because a single call cannot reproduce it.
         """
@@ -276,7 +276,7 @@ def _pairs(outcomes: Sequence[Outcome]) -> str:
         for outcome in outcomes
     ):
         return ""
-    return "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
+    return "it returns (output, weights): the first is judged as the output, the second as its weights"
 
 
 def _joined(lines: Sequence[str]) -> tuple[str, ...]:

@@ -56,10 +56,10 @@ def _in_other_arrays(check: Check, opened: Callable[[str], Check | None]) -> str
         other = opened(name)
         outcome = next(other.outcomes([(case, dtype)])) if other else None
         if outcome is not None and (outcome.status == Status.PASSED or outcome.error_ratio is not None):
-            how = "rightly" if outcome.status == Status.PASSED else "with numbers, if not rightly"
+            how = "correctly" if outcome.status == Status.PASSED else "with wrong numbers"
             return (
-                f"no plain question is answered with tensors of PyTorch; given arrays of {arrays} it answers "
-                f"{case.name} {how}: ask it with --signature {name}"
+                f"no plain test has a result with tensors of PyTorch; with arrays of {arrays} it computes "
+                f"{case.name} {how}: test it with --signature {name}"
             )
     return ""
 
@@ -81,7 +81,7 @@ def _how_it_is_called(check: Check) -> str:
     arguments = [f"{name} {_shape(tensor)}" for name, tensor in call.tensors.items()]
     arguments += [f"{name} {value!r}" for name, value in call.options.items()]
     called = contract.signature.partition(" -> ")[0]
-    return f"no plain question is answered; {case.name} calls {called} with {', '.join(arguments)}"
+    return f"no plain test has a result; {case.name} calls {called} with {', '.join(arguments)}"
 
 
 def _plainest(check: Check) -> tuple[Case, str]:
@@ -133,9 +133,9 @@ def _first_of_families(check: Check, outcomes: Sequence[Outcome]) -> Iterator[Ca
 
 
 def operator_hint(check: Check, outcomes: Sequence[Outcome], operators: Operators | None) -> str:
-    """A question for the author of wrong softmax attention that runs no exponential; else empty.
+    """A hint for the author of wrong softmax attention that runs no exponential; else empty.
 
-    Code outside PyTorch may compute one, so it is asked only where all operators are PyTorch's.
+    Code outside PyTorch may compute one, so the hint needs operators of PyTorch alone.
     """
     contract = check.implementation.contract
     wrong = any(o.status == Status.FAILED and o.case.startswith(f"{contract.core}/") for o in outcomes)

@@ -4,7 +4,7 @@ A file of expected failures has one line each: a pattern as `--case` takes it, d
 the reason. `finding/` and the id of a known bug mean the cases of that bug, while it applies to the installed versions:
 
     # numerics are for the next release
-    numerics/scores_beyond_float16 float16: scores are kept in float16
+    numerics/scores_beyond_float16 float16: scores are stored in float16
     finding/sdpa-cpu-mask-of-rank-1: we forward to PyTorch
 """
 
@@ -98,7 +98,7 @@ class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def closed(self, passing: str) -> str:
         """The complaint that these tests pass."""
-        return f"the finding says these fail, but they pass: {passing}; remove or narrow it"
+        return f"the known bug says that these tests fail, but they pass: {passing}; remove or narrow it"
 
     def idle(self, outcomes: Iterable[Outcome]) -> str:
         """The complaint that no test can fail by it; or empty."""
@@ -203,10 +203,10 @@ def read_xfails(file: str | Path) -> tuple[Xfail, ...]:
     try:
         lines = read_text(Path(file)).splitlines()
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8; a file of known gaps has lines `case pattern: reason`") from None
+        raise UsageError(f"{file} is not UTF-8; a file of expected failures has lines `case pattern: reason`") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"the file of known gaps {file} cannot be read: {reason}") from None
+        raise UsageError(f"the file of expected failures {file} cannot be read: {reason}") from None
     xfails: dict[tuple[str, tuple[str, ...]], Xfail] = {}
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
@@ -237,7 +237,7 @@ def refuse_unmatched(xfails: Iterable[Xfail], contracts: Mapping[str, Iterable[s
         if xfail.bug_id:
             if xfail.bug_id not in ids:
                 known = ", ".join(ids) or "none"
-                says = f"no finding of the installed versions is called {xfail.bug_id!r}; there are: {known}"
+                says = f"no known bug of the installed versions is called {xfail.bug_id!r}; there are: {known}"
                 raise UsageError(f"{xfail.where}: {says}")
         elif not any(matches(name, xfail.pattern) for name in names):
             families = list(dict.fromkeys(name.partition("/")[0] for name in names))

@@ -58,7 +58,7 @@ def session_of(
     fail_fast: bool = False,
     records_operators: bool = False,
 ) -> Session:
-    """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
+    """The session of a check of several implementations in `jobs` processes. UsageError for an invalid number."""
     check_jobs(jobs)
     options = (request, implementations > 1, explains, fail_fast, records_operators)
     return Session(*options) if jobs == 1 else ParallelSession(*options, jobs=jobs)
@@ -82,7 +82,7 @@ class ParallelSession(Session):
         return None if isinstance(target, Loaded) else Pool(self, check, target).outcomes
 
     def process(self, place: int) -> Process:
-        """The process at this place; a new one where there is none, or where it has ended."""
+        """The process of this number; a new one if it has not started, or has ended."""
         if place < len(self.processes) and not self.processes[place].ended:
             return self.processes[place]
         forked = self.request.device == "cpu" and _may_fork()

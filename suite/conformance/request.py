@@ -101,11 +101,9 @@ def check_device(device: str) -> None:
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
-            raise UsageError(
-                f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists"
-            )
+            raise UsageError(f"no device {device}: torch {torch.__version__} finds no CUDA device; use --device cpu")
         if index >= count:
-            raise UsageError(f"{device} was asked for, but there are only {count} CUDA devices, numbered from 0")
+            raise UsageError(f"no device {device}: this machine has {count}, cuda:0 to cuda:{count - 1}")
 
 
 def requested(

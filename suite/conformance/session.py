@@ -1,4 +1,4 @@
-"""From targets to outcomes: what `attnsuite check`, `attnsuite.check` and the pytest plugin share."""
+"""A session of checks, shared by `attnsuite check`, `attnsuite.check` and the pytest plugin."""
 
 from __future__ import annotations
 
@@ -196,10 +196,11 @@ class Session:
             return
         own = [each for each in declarations if not each.shipped and each.contract in contract_names()]
         if not own:
-            raise UsageError("known gaps are about implementations of one's own; what ships here has findings instead")
+            raise UsageError("--known-gaps is for your own implementations; those that ship have known bugs instead")
         contracts = [contract_named(name) for name in dict.fromkeys(each.contract for each in own)]
-        names = {of.name: [case.name for case in (*of.cases(), *self.request.all_cases(of))] for of in contracts}
-        refuse_unmatched(self.request.xfails, names, [bug for of in contracts for bug in self.known_bugs(of)])
+        cases = {each.name: (*each.cases(), *self.request.all_cases(each)) for each in contracts}
+        names = {name: [case.name for case in of_contract] for name, of_contract in cases.items()}
+        refuse_unmatched(self.request.xfails, names, [bug for each in contracts for bug in self.known_bugs(each)])
 
     # Implementations
 

@@ -1,1 +1,1 @@
-"""What an answer is held against: precision, error bounds, and the only comparison of tensors."""
+"""Precision, error bounds, and the only comparison of tensors."""

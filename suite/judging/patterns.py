@@ -1,6 +1,6 @@
 """Counts in patterns of kept and dropped places: how many, how evenly, how independently.
 
-A pattern is an array of booleans, True where a place is kept, masked (`numpy.ma`) where none could be.
+A pattern is an array of booleans, True where a place is kept, masked (`numpy.ma`) where no value is possible.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ TILE = 16
 """The number of keys that are counted together: the smallest tile of kernels."""
 
 
-def kept(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+def kept_share(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
     """How many weights are kept."""
     (pattern,) = patterns
-    return [_kept("weights are kept", pattern, p)]
+    return [_share("weights are kept", pattern, p)]
 
 
 def everywhere(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
     """How many weights are kept, in total and in each part of each axis: a head, an item, sixteen keys."""
     (pattern,) = patterns
-    found = [_kept("weights are kept", pattern, p)]
+    found = [_share("weights are kept", pattern, p)]
     for axis, name in enumerate(WEIGHTS[-pattern.ndim :]):
         size = TILE if name == "keys" else 1
         for start in range(0, pattern.shape[axis], size):
             part = np.moveaxis(pattern, axis, 0)[start : start + size]
-            found.append(_kept(f"weights of {name} from {start} on are kept", part, p))
+            found.append(_share(f"weights of {name} from {start} on are kept", part, p))
     return [*found]
 
 
-def _kept(says: str, places: Array, p: float) -> Share:
+def _share(says: str, places: Array, p: float) -> Share:
     return exactly(says, int(places.sum()), int(np.ma.count(places)), 1 - p)
 
 

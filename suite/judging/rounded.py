@@ -193,20 +193,20 @@ class Rounded:
         value = widened(np.array(float(other)), self.value.dtype.type)
         return type(self)(value, self.precision.unit * abs(float(other)), self.precision)
 
-    def _by(self, function: str, of: Array | None = None) -> Array:
+    def _by(self, function: str, values: Array | None = None) -> Array:
         """A function of every element, in the judging arithmetic."""
-        of = self.value if of is None else of
-        if function == "erf" and of.dtype == np.float64:
+        values = self.value if values is None else values
+        if function == "erf" and values.dtype == np.float64:
             from scipy.special import erf  # 0.2 s, which few contracts need
 
-            return np.asarray(erf(of))
-        if of.dtype != object and function != "erf":  # numpy has no erf
-            return np.asarray(getattr(np, function)(of))
-        precise, back = getattr(QUADRUPLE, function), QUADRUPLE.mpf if of.dtype == object else of.dtype.type
-        found = np.empty_like(of)
-        for place, number in np.ndenumerate(of):
-            found[place] = back(QUADRUPLE.nstr(precise(QUADRUPLE.mpf(str(number))), 34))
-        return found
+            return np.asarray(erf(values))
+        if values.dtype != object and function != "erf":  # numpy has no erf
+            return np.asarray(getattr(np, function)(values))
+        precise, back = getattr(QUADRUPLE, function), QUADRUPLE.mpf if values.dtype == object else values.dtype.type
+        results = np.empty_like(values)
+        for place, number in np.ndenumerate(values):
+            results[place] = back(QUADRUPLE.nstr(precise(QUADRUPLE.mpf(str(number))), 34))
+        return results
 
 
 class Unbounded(Rounded):

@@ -23,17 +23,17 @@ FALSE_ALARM = 1e-9
 MAX_TESTS = 5000
 """The largest number of statistical tests of a run. What ships here has fewer, which a test counts."""
 CLOSE = 4.0
-"""Standard deviations within which two answers count as drawn alike, for diagnosis."""
+"""Standard deviations within which two outputs count as drawn alike, for diagnosis."""
 WIDER = 1.3
 """The factor of the normal limits of a spread: its true ones lie farther out on one side, by a fifth at 256 counts."""
 SPREADS_ALIKE = 1.25
 """The ratio up to which two spreads count as drawn alike, for diagnosis."""
 
 
-def seeds_that_tell(likeliest: float, statistics: int) -> int:
-    """The number of draws that accuse a constant answer, if so many statistics are counted.
+def min_seeds(likeliest: float, statistics: int) -> int:
+    """The number of draws that reveal a constant output, of a test with this number of statistics.
 
-    `likeliest` is the probability of the likeliest answer: its n-th power may not exceed one tail of a statistic.
+    `likeliest` is the probability of the likeliest output: its n-th power may not exceed one tail of a statistic.
     """
     tail = FALSE_ALARM / MAX_TESTS / statistics / 2
     return math.ceil(math.log(tail) / math.log(likeliest))
@@ -80,7 +80,7 @@ def exactly(says: str, count: int, total: int, probability: float) -> Share:
 
 @dataclass(frozen=True)
 class Spread:
-    """The variation of counts, each of so many draws with this probability: Σ (count − mean)² / variance.
+    """The variation of counts of `draws` draws with this probability: Σ (count − mean)² / variance.
 
     For independent draws it is nearly chi-squared, about the number of counts.
     """
@@ -118,7 +118,7 @@ class Spread:
 
 
 Statistic = Share | Spread
-"""Something that was counted in an answer."""
+"""Something that is counted in an output."""
 
 
 @lru_cache(maxsize=4096)
@@ -149,10 +149,10 @@ def alike(ours: Sequence[Statistic], theirs: Sequence[Statistic]) -> bool:
     if [statistic.says for statistic in ours] != [statistic.says for statistic in theirs]:
         return False
     pairs = zip(ours, theirs, strict=True)  # of one kind each, as they have the same words
-    return _kept(ours) == _kept(theirs) and all(our.resembles(their) for our, their in pairs)  # type: ignore[arg-type]
+    return _within_limits(ours) == _within_limits(theirs) and all(our.resembles(their) for our, their in pairs)  # type: ignore[arg-type]
 
 
-def _kept(statistics: Sequence[Statistic]) -> list[bool]:
+def _within_limits(statistics: Sequence[Statistic]) -> list[bool]:
     pairs = zip(statistics, _limits(statistics), strict=True)
     return [least <= statistic.value <= most for statistic, (least, most) in pairs]
 

@@ -80,7 +80,7 @@ class Whole:
         return found
 
     def between_two(self) -> Whole:
-        """The limits of the difference of two answers, both of which are off."""
+        """The limits of the difference of two outputs, both of which have errors."""
         directions = tuple(replace(each, drift=2 * each.drift) for each in self.directions)
         return replace(self, times=2 * self.times, drift=2 * self.drift, directions=directions)
 

@@ -43,7 +43,7 @@ def test_cuda_without_cuda_is_one_line_and_status_2(cli: Cli) -> None:
     result = cli("check", "loops", "--device", "cuda")
 
     assert result.status == 2
-    assert "sees no CUDA device here; cpu exists\n" in result.err
+    assert "finds no CUDA device; use --device cpu\n" in result.err
 
 
 def test_a_full_standard_output_is_one_line() -> None:

@@ -22,7 +22,7 @@ MISNAMED = (
     "--signature jax or mlx where it is that library's; cases that need it are unsupported"
 )
 NEVER_GIVEN = "never given: mask (its meaning was not tested)"
-PAIR = "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
+PAIR = "it returns (output, weights): the first is judged as the output, the second as its weights"
 
 
 class Checked(NamedTuple):

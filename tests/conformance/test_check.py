@@ -183,11 +183,11 @@ def timeouts(statuses: Iterable[str], time_limit: float = TIME_LIMIT, reason: Re
     ("statuses", "reason"),
     [
         (["timeout"] * (MAX_CONSECUTIVE_TIMEOUTS - 1), ""),
-        (["passed", *["timeout"] * MAX_CONSECUTIVE_TIMEOUTS], "the 4 answers before it did not come"),
+        (["passed", *["timeout"] * MAX_CONSECUTIVE_TIMEOUTS], "the 4 tests before it timed out"),
         ([*["timeout"] * (MAX_CONSECUTIVE_TIMEOUTS - 1), "failed", "timeout"], ""),
         (["crashed"] * MAX_CONSECUTIVE_TIMEOUTS, ""),
         (["timeout", "passed", "passed"] * (MAX_TIMEOUTS - 1), ""),
-        (["timeout", "passed", "passed"] * MAX_TIMEOUTS, "10 answers before it did not come"),
+        (["timeout", "passed", "passed"] * MAX_TIMEOUTS, "10 tests before it timed out"),
     ],
 )
 def test_a_limit_of_timeouts_skips_the_remaining_tests(statuses: list[str], reason: str) -> None:
@@ -206,7 +206,7 @@ def test_the_longer_time_limit_of_a_compiler_allows_fewer_timeouts() -> None:
     count.add(hung)
     assert not count.reason
     count.add(hung)
-    assert count.reason == "2 answers before it did not come"
+    assert count.reason == "2 tests before it timed out"
 
 
 def test_a_skipped_test_is_no_timeout() -> None:
@@ -274,8 +274,8 @@ def test_a_known_bug_that_no_longer_fails_is_wrong() -> None:
     outcomes = check(sdpa, "behaviour/one_key_one_query", dtypes=(), known=[bug()])
 
     assert about(outcomes) == {
-        "finding/one-key": "the finding says these fail, but they pass: behaviour/one_key_one_query (bfloat16), "
-        "behaviour/one_key_one_query (float16), behaviour/one_key_one_query (float32) and 1 more; remove or narrow it"
+        "finding/one-key": "the known bug says that these tests fail, but they pass: "
+        "behaviour/one_key_one_query (bfloat16), behaviour/one_key_one_query (float16), behaviour/one_key_one_query (float32) and 1 more; remove or narrow it"
     }
     assert outcomes[-1].fails
 

@@ -14,7 +14,7 @@ from attnsuite.conformance.session import Session
 from attnsuite.model import Explanation
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
-PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"
+PLAIN = "no plain test has a result with tensors of PyTorch; with arrays of numpy it computes plain/small"
 
 
 def hint(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> str:
@@ -33,17 +33,17 @@ def explained(function: str, *cases: str, of: type[Session] = Session, signature
 def test_a_function_of_numpy_is_told_its_signature(function: str, of: type[Session]) -> None:
     said = hint(function, "plain", "causal/square_5", "bad_input/more_keys_than_values", of=of)
 
-    assert said == f"{PLAIN} rightly: ask it with --signature numpy"
+    assert said == f"{PLAIN} correctly: test it with --signature numpy"
 
 
 def test_a_function_of_numpy_that_is_wrong_is_told_it_too() -> None:
     said = hint("unscaled_of_numpy", "keys/31")
 
-    assert said == f"{PLAIN} with numbers, if not rightly: ask it with --signature numpy"
+    assert said == f"{PLAIN} with wrong numbers: test it with --signature numpy"
 
 
 def test_so_it_is_where_the_user_says_the_contract_s_own() -> None:
-    assert hint("of_numpy", "plain", signature="sdpa") == f"{PLAIN} rightly: ask it with --signature numpy"
+    assert hint("of_numpy", "plain", signature="sdpa") == f"{PLAIN} correctly: test it with --signature numpy"
 
 
 def test_a_function_for_a_gpu_is_told_the_device_and_no_smallest_input() -> None:
@@ -74,7 +74,7 @@ def test_where_no_arrays_help_how_it_is_called_is_said() -> None:
     said = hint("raises", "plain")
 
     given = "query float32 (2, 2, 5, 8), key float32 (2, 2, 7, 8), value float32 (2, 2, 7, 8)"
-    assert said.startswith("no plain question is answered; plain/small calls attention(query, key, value, *, attn_mask")
+    assert said.startswith("no plain test has a result; plain/small calls attention(query, key, value, *, attn_mask")
     assert said.endswith(f") with {given}")
 
 
@@ -85,4 +85,4 @@ def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str,
         list(session.run(declaration))
 
     said = "plain/usual calls bleu(prediction, reference, *, k) with prediction int64 (7,), reference int64 (9,), k 2"
-    assert session.explanations["bleu/spoken"].hint == f"no plain question is answered; {said}"
+    assert session.explanations["bleu/spoken"].hint == f"no plain test has a result; {said}"

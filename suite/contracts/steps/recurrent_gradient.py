@@ -57,7 +57,7 @@ from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps._randomised import DocumentedMean, Randomised
 from attnsuite.judging.precision import widened
 from attnsuite.judging.rounded import Rounded, concatenated, whichever
-from attnsuite.judging.shares import seeds_that_tell
+from attnsuite.judging.shares import min_seeds
 from attnsuite.model import Figures
 
 POSITIONAL = ("x", "y", "h0", "w_hx", "w_hh", "w_qh")
@@ -249,7 +249,7 @@ LIKELIEST = 3 / 4
 1/2 that it depends on are kept."""
 COUNTED = 3
 """The counts in its results: each of two results, and repeated seeds."""
-MEAN_SEEDS = tuple(range(seeds_that_tell(LIKELIEST, COUNTED)))
+MEAN_SEEDS = tuple(range(min_seeds(LIKELIEST, COUNTED)))
 """As many seeds as it takes to accuse an implementation that always gives the likeliest result. With 16 of them, zeros
 passed for z_3, which is 0 or 1."""
 

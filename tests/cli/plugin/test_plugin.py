@@ -138,7 +138,7 @@ def test_a_package_is_checked_by_two_processes_and_every_outcome_is_in_the_repor
     assert said["attention.kernels causal/square_16[float32]"] == "unsupported: no triangles of sixteen"
     assert said["attention.kernels no_keys/plain[float32]"] == "unsupported: lacks no_keys: never empty"
     assert "passes every case that needs just that; remove the declaration" in said["attention.kernels declarations"]
-    assert "the finding says these fail, but they pass" in said["attention.kernels plain/small[float32]"]
+    assert "the known bug says that these tests fail, but they pass" in said["attention.kernels plain/small[float32]"]
     assert "attention/broken * (*): error: SyntaxError: " in said["attention.broken import"]
     assert "FAILED attention/kernels::scale/half[float32] - " in done.stdout
     assert "Traceback" not in done.stdout + done.stderr

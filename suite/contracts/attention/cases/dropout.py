@@ -203,7 +203,7 @@ def cases() -> Sequence[Case]:
         kept("dropout/kept_tiled", "across tiles", tiled),
         kept("dropout/gradient", "the backward pass uses the forward's mask", base.but(gradient_of=INPUTS)),
         kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS), FAST),
-        *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept, p) for p in (0.1, 0.5)),
+        *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept_share, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)

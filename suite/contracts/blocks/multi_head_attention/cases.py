@@ -30,7 +30,7 @@ from attnsuite.contracts.blocks.multi_head_attention.draws import (
     visible,
 )
 from attnsuite.contracts.models.workloads import STEP_BYTES, STEP_FLOPS, TRAINED, TrainedWorkload
-from attnsuite.judging.patterns import Judge, Seeds, kept, neighbours
+from attnsuite.judging.patterns import Judge, Seeds, kept_share, neighbours
 from attnsuite.judging.patterns import repeated as repeated_draws
 from attnsuite.judging.precision import Bounded
 from attnsuite.model import STEP
@@ -133,7 +133,7 @@ def dropout() -> Iterator[Case]:
     yield _kept("kept_masked", "with a mask", mask=lambda random: random.random((2, 1, 8, 8)) < 0.7)
     yield _kept("kept_one_query", "a single query and head", batch=6, queries=1, num_heads=1)
     yield _kept("kept_mapped", "other values, their bias and an output map", mapped=True)
-    yield _counted("share", "the share of kept weights", kept, p=0.1, items=16, num_heads=8, size=26)
+    yield _counted("share", "the share of kept weights", kept_share, p=0.1, items=16, num_heads=8, size=26)
     yield _counted("independent", "heads, items, queries and keys have their own draws", neighbours)
     yield _counted("seeds", "torch.manual_seed determines the draw", repeated_draws, seeds=(3, 3, 4))
     yield _counted("successive_calls", "the generator advances", repeated_draws, seeds=(3, None))
