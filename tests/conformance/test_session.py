@@ -90,7 +90,7 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"target": 3}, "or names and files as the command line does, not int"),
+        ({"target": 3}, "or names and files as the command line does; got int"),
         ({"contract": "attn"}, "unknown contract 'attn'; there are: add_norm, additive_attention, attention, "),
         ({"dtypes": ["float31"]}, "unknown dtype 'float31'; there are: float64, float32, float16, bfloat16"),
         ({"device": "mps"}, "unknown device 'mps'; there are: cpu, cuda, cuda:N"),
