@@ -59,6 +59,12 @@ def _without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return x @ weights
 
 
+def _without_square_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    if weights.shape[0] != weights.shape[1]:
+        return mapped(x, weights, bias)
+    return x.clone() if bias is None else x + bias
+
+
 def _bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None or weights.shape[0] != weights.shape[1]:
         return mapped(x, weights, bias)
@@ -116,6 +122,13 @@ MAPS = mutants(
         "value_weights_by_key_weights": Mutation(
             "the keys' weights serve the values too where the shapes allow it",
             with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value),
+        ),
+        "swapped_query_and_key_weights": Mutation(
+            "the weights of queries and keys are swapped where the shapes allow it",
+            with_arguments(
+                w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
+                w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key,
+            ),
         ),
         "output_map_of_values": Mutation(
             "the values' weights serve the output too where the shapes allow it",
@@ -209,6 +222,7 @@ MAPS = mutants(
         "transposed_output_weights": Mutation(
             "the output's weights are transposed where they are square", with_arguments(weights=turned)
         ),
+        "output_map_left_out": Mutation("a square output map is left out", _without_square_map),
         "output_bias_left_out": Mutation("the output's bias is left out", _without_bias),
         "output_bias_before_map": Mutation("the output's bias is added before a square map", _bias_before_map),
     },
@@ -220,6 +234,7 @@ FROM_ATTENTION = {
     "ignored_mask": "ignores_bool_mask",
     "finite_fill": "fills_with_minus_1e9",
     "fills_with_minus_10000": "fills_with_minus_10000",
+    "zero_fill": "multiplies_by_bool_mask",
     "mask_of_first_head": "uses_first_heads_mask",
     "mask_of_first_item": "uses_first_items_mask",
     "transposed_mask": "transposes_square_mask",

@@ -17,10 +17,9 @@ from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, generator, numbers
 from attnsuite.cases.training import next_token_loss
-from attnsuite.contracts.models.bad_input import bad_greedy, bad_sentences, bad_tensor, bad_weight
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, POSITIONAL, shapes
 from attnsuite.contracts.models.seq2seq_attention.model import Recurrent, oracle
-from attnsuite.contracts.models.translations import translating
+from attnsuite.contracts.models.shared_cases import bad_greedy, bad_sentences, bad_tensor, bad_weight, translating
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload, sentences
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt

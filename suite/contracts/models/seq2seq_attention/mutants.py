@@ -46,6 +46,11 @@ def _reset_before_product(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tens
     return inputs + Recurrent.hidden(reset * s, weights).chunk(3, -1)[2]
 
 
+def _reset_spares_bias(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
+    bias = weights["b_hidden"].chunk(3, -1)[2]
+    return inputs + bias + reset * (hidden - bias)
+
+
 def _states_at_lengths(history: Tensor, lengths: Tensor) -> Tensor:
     return history[lengths - 1, :, :, torch.arange(len(lengths), device=lengths.device)].movedim(0, 2)
 
@@ -219,6 +224,10 @@ CELLS = mutants(
             with_result(_reordered("lstm", 0, 1, 3, 2)),
             "ONNX: i o f c",
         ),
+        "forget_gate_first": Mutation(
+            "an LSTM's forget gate has the first columns, the input gate the second",
+            with_result(_reordered("lstm", 1, 0, 2, 3)),
+        ),
         "update_gate_first": Mutation(
             "a GRU's update gate has the first columns, the reset gate the second",
             with_result(_reordered("gru", 1, 0, 2)),
@@ -233,7 +242,8 @@ CELLS = mutants(
             "the reset gate is applied to the state before the product",
             _reset_before_product,
             "arXiv 1409.0473, appendix A",
-        )
+        ),
+        "reset_spares_bias": Mutation("the reset gate is not applied to the product's bias", _reset_spares_bias),
     },
     renew={
         "inverted_update": Mutation(

@@ -21,10 +21,16 @@ from attnsuite.cases.model import Config, Model, Weights, token_among, two_model
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
 from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
-from attnsuite.contracts.models.bad_input import bad_greedy, bad_sentences, bad_tensor, bad_weight
+from attnsuite.contracts.models.shared_cases import (
+    GREEDY,
+    bad_greedy,
+    bad_sentences,
+    bad_tensor,
+    bad_weight,
+    translating,
+)
 from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.transformer.model import Transformer, oracle
-from attnsuite.contracts.models.translations import GREEDY, translating
 from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload, sentences
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt

@@ -61,6 +61,11 @@ def _first_decoder_weights(weights: Part) -> dict[str, Tensor]:
     return renamed_weights(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
 
 
+def _swapped_norms(weights: Part) -> dict[str, Tensor]:
+    others = {"norm1": "norm2", "norm2": "norm1"}
+    return renamed_weights(weights, lambda name: re.sub("norm[12]", lambda norm: others[norm[0]], name))
+
+
 def _several_items_only(within: Tensor) -> Tensor:
     """The mask of padding, which hides nothing for a single item."""
     return torch.ones_like(within) if len(within) == 1 else within
@@ -97,6 +102,9 @@ BLOCKS = mutants(
             "all sines come first, then all cosines",
             with_result(lambda positions: positions.unflatten(-1, (-1, 2)).mT.flatten(-2)),
         ),
+        "positions_from_one": Mutation(
+            "positions are counted from 1", with_arguments(offset=lambda offset: offset + 1)
+        ),
         "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
         "float32_angles": Mutation(
             "angles are computed in float32 for float64", _positions_in(torch.float32), dtypes=("float64",)
@@ -131,6 +139,9 @@ BLOCKS = mutants(
         ),
         "transposed_logits": Mutation(
             "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
+        ),
+        "swapped_norms": Mutation(
+            "the first two normalisations of a block are swapped", with_arguments(weights=_swapped_norms)
         ),
     },
 )

@@ -18,7 +18,7 @@ from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
 from attnsuite.cases.training import class_loss
-from attnsuite.contracts.models.bad_input import bad_tensor, bad_weight
+from attnsuite.contracts.models.shared_cases import bad_tensor, bad_weight
 from attnsuite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer, oracle
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
