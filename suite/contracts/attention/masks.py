@@ -72,7 +72,7 @@ PATTERNS: dict[str, Pattern] = {
     # each query sees one key, a different one
     "single": lambda random, shape: np.arange(shape[-1]) == (np.arange(shape[-2])[:, None] * 5 + 2) % shape[-1],
 }
-"""Which keys a query may attend to, given random numbers and the mask's shape: broadcastable to it."""
+"""Functions of random numbers and a shape that return the visible keys, broadcastable to the shape."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Mask:
     pattern: str = "random"
     axes: str = "bhls"
     hidden: float | str = -math.inf
-    """What a float mask holds where attention is not allowed; "lowest" is the dtype's finfo.min."""
+    """The number of a float mask for hidden keys; "lowest" is the dtype's finfo.min."""
 
     def draw(self, random: Any, sizes: Any, dtype: torch.dtype) -> Tensor:
         """Without random numbers, a mask on the device `meta`."""

@@ -1,4 +1,4 @@
-"""The smallest failing call of attention: what can be simpler about a call, and how it is written as plain torch."""
+"""The smallest failing call of attention: steps that simplify a call, and its text in plain torch."""
 
 from __future__ import annotations
 
@@ -425,7 +425,7 @@ class GivenCalls(PerCallCase):
 
 
 def reproducing() -> Reproducer:
-    """How the smallest failing call of attention is found and written."""
+    """The functions that reduce a failing call of attention and write it as plain torch."""
     simpler = (plainer_ways, fewer_options, fewer_gradients, contiguous, smaller_sizes, fewer_axes, simpler_numbers)
     conventions = frozenset(point for feature in features() if feature.visible for point in feature.conventions)
     return Reproducer(GivenCalls, simpler, written, conventions, blank)

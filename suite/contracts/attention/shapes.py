@@ -1,4 +1,4 @@
-"""What a user types as a shape, `b=4,h=32,g=8,l=2048,e=128,causal`, read without torch."""
+"""The parser of `--shape b=4,h=32,g=8,l=2048,e=128,causal`, which needs no torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST = 2**40
 
 
 def read(text: str) -> tuple[dict[str, int], dict[str, Any]]:
-    """The sizes in a text, and the values of features. UsageError, in one line, for what it cannot be."""
+    """The sizes in a text, and the values of features. UsageError, in one line, if it is malformed."""
     words = _words(text)
     sizes = {name: _size(name, words[name]) for name in SIZES if name in words}
     if "l" not in sizes:
@@ -48,7 +48,7 @@ def typed() -> Mapping[str, Syntax]:
 
 
 def _words(text: str) -> dict[str, str]:
-    """What stands in a text, by name: what comes after the equals sign, or empty."""
+    """The values in a text by name; empty for a name that stands alone."""
     words: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))

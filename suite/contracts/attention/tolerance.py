@@ -1,6 +1,6 @@
-"""How far off an honest attention may be: its error in scores, output and gradients, and what of it is accepted.
+"""Error bounds of an honest attention: of its scores, output and gradients; and the errors that are accepted.
 
-`Forward` and `Slopes` of the oracle hold the quantities that errors are made of.
+`ForwardPass` and `BackwardPass` of the oracle hold the quantities that the bounds are computed from.
 
 The derivative with respect to the maximum that a softmax subtracts: 0, and in floating point a residual.
 

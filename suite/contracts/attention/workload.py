@@ -1,4 +1,4 @@
-"""One attention to time, and how its output is compared with the oracle."""
+"""A workload of attention, and the comparison of its results with the oracle."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ queries at a time."""
 class Workload(asking.Workload):
     """One attention to time. Axes: query b h l e, key b g s e, value b g s e.
 
-    `values` are what features are given, by what each calls its value: `causal=True`, `key_heads=4`, `mask=Mask()`.
+    `values` are the values of features by their keys: `causal=True`, `key_heads=4`, `mask=Mask()`.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ def _options(call: Call, batch: int, heads: slice) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _pairs(workload: Workload) -> float:
-    """How many pairs of a query and a key attend, in all items and heads."""
+    """The number of pairs of a query and a visible key, in all items and heads."""
     arguments = workload._arguments("float32", "cpu")
     options = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
     attended, every = 0.0, workload.batch * workload.heads

@@ -12,7 +12,7 @@ from attnsuite.conformance import diagnosis
 
 @pytest.fixture(scope="session", autouse=True)
 def kept_answers() -> Iterator[None]:
-    """Diagnosis asks each deviation the same question once in this process."""
+    """Diagnosis runs each mutant on the same calls once in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diagnosis, "run_calls", KeptAnswers(diagnosis.run_calls))
         yield

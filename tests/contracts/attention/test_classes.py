@@ -1,4 +1,4 @@
-"""Classes of mistakes that no single small call shows: each is caught by the cases made for it, and by nothing else."""
+"""Mistakes that no single small call shows: each is killed by the case made for it."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def repeated(conventions: dict[str, str], function: Any) -> Verdict:
     return case.verdict(calls, run_calls(function, calls), case.expected(calls, conventions))
 
 
-def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:
+def test_equal_bits_are_required_only_where_they_are_declared() -> None:
     declared = {"repeated_calls": "equal_bits"}
 
     assert repeated({}, varying([])).status == "passed"
@@ -163,7 +163,7 @@ def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:
     assert "numbers of the output differ from call 1's; repeated_calls is declared to be equal_bits" in broken.detail
 
 
-def test_what_is_not_asked_stands_on_the_page_with_its_reason() -> None:
+def test_the_page_lists_what_is_not_tested_and_why() -> None:
     tested, _, not_tested = page().partition("Not tested:")
 
     assert all(point in not_tested and len(why) > 20 for point, why in NOT_TESTED.items())

@@ -1,4 +1,4 @@
-"""The cases of attention that combine features: what they are asked for, and what they catch."""
+"""The combined cases of attention: the array, its cases, and the mutants that they kill."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def only_where(meeting: dict[str, str], mistaken: Any, row: Row) -> Any:
 
 
 def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() -> None:
-    """The audit says so of each pair from what single rows catch; here the implementation itself is asked."""
+    """The audit derives this for each pair from single rows; here an implementation runs."""
     mistakes = {part.mutant.name: part.mutant.function for part in ARRAY.mistakes()}
     meeting = {"width": "e65", "causal": "causal"}
     failed = []
@@ -143,7 +143,7 @@ def test_lacking_what_no_implementation_lacks_is_refused() -> None:
 
 
 @pytest.mark.parametrize("lacked", ["windows", "masks"])
-def test_who_lacks_windows_or_masks_is_asked_about_every_other_pair(lacked: str) -> None:
+def test_without_windows_or_masks_every_other_pair_meets(lacked: str) -> None:
     theirs = {name for part in combined.ALL_LEVELS if part.unsupported == lacked for name in part.factors}
     rows = [row for row in combined.rows(QUICK) if all(row[name] == SPACE.usual[name] for name in theirs)]
     unmet = SPACE.coverage(rows, fused=False).unmet

@@ -35,7 +35,7 @@ DESIGNED = {
     *("bool_mask", "float_mask", "causal", "scale", "gqa", "dropout", "gradient", "mask_gradient", "empty_row"),
     *("no_keys", "value_width", "rank2", "rank3", *DTYPES),
 }
-"""The features that the design names; `large` and the devices came later."""
+"""The features that every release has; `large`, windows and devices are further ones."""
 
 
 def attention(

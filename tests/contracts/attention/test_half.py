@@ -83,13 +83,13 @@ def numbers_of(style: Style, call: Call) -> Any:
 
 
 def ratio(style: Style, call: Call, expected: WithinBounds) -> float:
-    """The largest part of a limit that an answer's errors come to together."""
+    """The largest share of a limit that the errors of an output use together."""
     actual = numbers_of(style, call)
     actual = actual if expected.rows is None else actual[..., expected.rows, :]
     return compare.together(actual, expected.output.value, expected.wholes["output"])[1]
 
 
-# The innocent
+# Honest computations
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -113,21 +113,21 @@ def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed:
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("case", HALF_CASES, ids=lambda case: case.name)
-def test_every_control_and_stranger_stays_far_within_the_limits(case: AttentionCase, dtype: str) -> None:
+def test_every_control_and_correct_variant_stays_far_within_the_limits(case: AttentionCase, dtype: str) -> None:
     calls = case.calls(dtype)
     expected = case.expected(calls, {})
     attention = contract("attention")
     controls = list(attention.controls().values())
-    strangers = [stranger.function for stranger in attention.variants() if not stranger.requires]
+    variants = [variant.function for variant in attention.variants() if not variant.requires]
 
     assert expected[0].wholes
-    for function in controls + strangers:
+    for function in controls + variants:
         replies = run_calls(function, calls)
         if not any(reply.unsupported or reply.error for reply in replies):
             assert case.verdict(calls, replies, expected).status == Status.PASSED, function
 
 
-# The guilty
+# Mistakes
 
 
 SEEN = {
@@ -169,7 +169,7 @@ def test_the_complaint_names_the_key_that_was_left_out() -> None:
     assert "in the direction of one key left out or counted twice (key 700), " in detail
 
 
-def test_a_mistake_found_by_errors_together_is_like_itself_and_unlike_the_truth() -> None:
+def test_a_mistake_found_by_errors_together_equals_itself_and_no_other_output() -> None:
     case = next(item for item in HALF_CASES if item.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
     expected = case.expected(calls, {})
@@ -255,7 +255,7 @@ def test_wider_types_are_judged_by_their_bounds_alone(dtype: str) -> None:
     ).wholes
 
 
-def test_a_run_judges_fewer_answers_together_than_its_share_of_chance_allows() -> None:
+def test_a_run_judges_fewer_outputs_together_than_its_share_of_chance_allows() -> None:
     tensors = sum(
         len(getattr(item, "wholes", {}))
         for case, dtype in list_tests(cases(), "cpu", HALF)

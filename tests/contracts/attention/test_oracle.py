@@ -69,7 +69,7 @@ def by_definition(problem: Problem) -> Output:
                 score = fifty.mpf(scale) * fifty.fdot(zip(problem.query[b, h, i], problem.key[b, g, j], strict=True))
                 powers[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
         if not powers and problem.conventions.get("empty_row") == "mean":
-            powers = dict.fromkeys(range(keys), fifty.part)
+            powers = dict.fromkeys(range(keys), fifty.one)
         weights = {j: power / sum(powers.values()) for j, power in powers.items()}
         if kept is not None:
             weights = {j: w / (1 - fifty.mpf(p)) for j, w in weights.items() if kept[b, h, i, j]}
@@ -292,14 +292,14 @@ def test_without_keys_every_row_is_empty(rule: str, arithmetic: type) -> None:
 
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_without_queries_or_items_the_output_is_empty(arithmetic: type) -> None:
-    nobody = replace(small_problem(queries=0), gradient_of=INPUTS)
-    nothing = replace(
+    without_queries = replace(small_problem(queries=0), gradient_of=INPUTS)
+    without_items = replace(
         small_problem(), **{name: getattr(small_problem(), name)[:0] for name in (*INPUTS, "output_gradient")}
     )
 
-    assert attention(nobody, FLOAT64, arithmetic).output.value.shape == (2, 2, 0, 2)
-    assert (attention(nobody, FLOAT64, arithmetic).gradients["value"].value == 0).all()
-    assert attention(nothing, FLOAT64, arithmetic).output.value.shape == (0, 2, 3, 2)
+    assert attention(without_queries, FLOAT64, arithmetic).output.value.shape == (2, 2, 0, 2)
+    assert (attention(without_queries, FLOAT64, arithmetic).gradients["value"].value == 0).all()
+    assert attention(without_items, FLOAT64, arithmetic).output.value.shape == (0, 2, 3, 2)
 
 
 # Arithmetic
@@ -313,7 +313,7 @@ def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.Monkey
 
     assert widest("float64") is np.object_
     third = widened(np.ones(1), np.object_) / 3
-    assert abs(fifty.mpf(third[0]) - fifty.part / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
+    assert abs(fifty.mpf(third[0]) - fifty.one / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
 
 
 def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +399,7 @@ def test_every_case_has_finite_bounds_under_every_other_convention() -> None:
     for case in cases():
         calls = case.calls(case.dtypes[-1])
         for conventions in ({"causal": "lower_right"}, {"empty_row": "mean"}, {"empty_row": "nan"}):
-            actual = truths(case.expected(calls, conventions))
+            actual = oracle_results(case.expected(calls, conventions))
             assert not any(is_misjudged(conventions, result) for result in actual), (case.name, conventions)
 
 
@@ -420,7 +420,7 @@ def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
     actual = {}
     for case in cases():
         for dtype in case.dtypes:
-            item = truths(case.expected(case.calls(dtype), {}))
+            item = oracle_results(case.expected(case.calls(dtype), {}))
             actual[case.name, dtype] = (
                 any(is_misjudged({}, result) for result in item),
                 any(result.loose for result in item),
@@ -428,8 +428,8 @@ def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
     return actual
 
 
-def truths(actual: Any) -> list[OracleResult | WithinBounds]:
-    """The oracle's answers in whatever a case keeps as its truth."""
+def oracle_results(actual: Any) -> list[OracleResult | WithinBounds]:
+    """The oracle's results among what a case expects."""
     item = actual if isinstance(actual, tuple | list) else []
     return [part for part in item if isinstance(part, OracleResult | WithinBounds)]
 
@@ -437,7 +437,7 @@ def truths(actual: Any) -> list[OracleResult | WithinBounds]:
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
     plain = small_problem(is_causal=True)
     value = plain.value.copy()
-    value[:, :, 3] = 1e30  # seen by nobody
+    value[:, :, 3] = 1e30  # seen by without_queries
 
     actual, expected = attention(replace(plain, value=value), FLOAT64), attention(plain, FLOAT64)
 

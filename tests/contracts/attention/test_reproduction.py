@@ -26,7 +26,7 @@ attention = as_attention(Dense())
 
 
 def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
-    """What is known after the lines were run beside a right attention."""
+    """The variables after the lines ran with a right attention."""
     (result,) = run_calls(attention, (call,)) if reply is None else (reply,)
     lines = reproducing().script(call, result, expected_result(call, {}), {})
     assert lines
@@ -58,7 +58,7 @@ def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str) -> None:
+def test_the_expected_output_is_the_oracle_s(unusual: dict[str, Any], dtype: str) -> None:
     call = AttentionCase("test/reproduction", "", **(SMALL | unusual)).call(dtype)
     if "queries" in unusual:
         call = seeded(call, 0)

@@ -61,7 +61,7 @@ def test_a_shape_is_a_workload_under_a_plain_name_that_makes_it_again(typed: str
         ("", "a word is missing"),
     ],
 )
-def test_what_is_no_shape_is_said_in_one_line_with_what_exists(typed: str, says: str) -> None:
+def test_a_malformed_shape_is_refused_in_one_line_with_what_exists(typed: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
         CONTRACT.workload_of_shape(typed)
     assert "\n" not in str(caught.value)
@@ -87,7 +87,7 @@ def test_shapes_are_verified_with_all_their_features(typed: str, direction: str)
     assert judged(workload, direction=direction, spoil=off).status == "failed"  # type: ignore[arg-type]
 
 
-def test_dropout_is_held_against_what_is_drawn_seldom() -> None:
+def test_dropout_is_judged_by_what_is_drawn_rarely() -> None:
     workload = CONTRACT.workload_of_shape("l=4096,e=16,dropout=0.5,scale=0.01")
 
     assert workload.directions == ("forward",)
@@ -125,7 +125,7 @@ def as_the_contract(query: Tensor, key: Tensor, value: Tensor, **options: Any) -
 
 @pytest.mark.parametrize("typed", ["h=2,l=4,s=9,causal", "l=9,s=4,causal", "h=2,l=5,s=12,window=2:1"])
 @pytest.mark.parametrize("direction", ["forward", "forward_backward"])
-def test_an_answer_is_held_against_the_convention_that_is_declared(typed: str, direction: str) -> None:
+def test_an_output_is_compared_under_the_declared_convention(typed: str, direction: str) -> None:
     ours = CONTRACT.workload_of_shape(typed)
     theirs = ours.under(LOWER)
 
@@ -138,7 +138,7 @@ def test_an_answer_is_held_against_the_convention_that_is_declared(typed: str, d
     assert theirs.under({}) == ours
 
 
-def test_a_mask_that_hides_is_asked_and_judged_as_one() -> None:
+def test_a_mask_that_hides_is_passed_and_judged_as_one() -> None:
     ours = CONTRACT.workload_of_shape("h=2,l=20,e=8,mask=bool")
     theirs = ours.under({"bool_mask": "may_not"})
 
@@ -178,7 +178,7 @@ def test_a_convention_that_is_declared_counts_where_an_own_shape_is_timed(
         assert (row.status, row.detail[:21]) == ("refused", "its output was wrong ")
 
 
-def test_what_a_convention_leaves_undefined_is_declined() -> None:
+def test_what_a_convention_leaves_undefined_is_unsupported() -> None:
     (table,) = Request(shapes=("l=9,s=4,causal",), backward=True).tables(CONTRACT)[1:2]
     undefined = declared(sdpa, conventions={"causal": "lower_right", "empty_row": "nan"}).declaration
 

@@ -43,7 +43,7 @@ def of_rank(rank: int, **unusual: tuple[int, ...]) -> Shapes:
 
 
 def lower_ranks() -> list[Case]:
-    """What is refused in rank 4 is refused in the ranks below."""
+    """Bad input of rank 4, in lower ranks."""
     rows = (
         ("more_keys_than_values", "9 keys with 7 values", {"key": (2, 4, 9, 8)}),
         ("more_values_than_keys", "7 keys with 9 values", {"value": (2, 4, 9, 8)}),
@@ -58,7 +58,7 @@ def lower_ranks() -> list[Case]:
 
 
 def under_options() -> list[Case]:
-    """What is refused without options is refused with them: other paths, the same checks."""
+    """The same bad input with options, whose paths need the same checks."""
     wider, longer = {"key": (2, 4, 7, 12)}, {"key": (2, 4, 9, 8)}
     options: dict[str, dict[str, Any]] = {
         "causal": {"is_causal": True}, "scale": {"scale": 0.5}, "window": {"window": (2,

@@ -249,7 +249,7 @@ BEYOND = tuple(2**power for power in range(16, -1, -1))
 """Numbers beyond which kernels take other paths: sizes of vectors, tiles, splits and indices. The largest come first,
 because of those that tell as much apart the first is said."""
 DIVISORS = (2, 4, 8, 16, 32, 64, 128)
-"""What kernels cut sizes into: a remainder takes another path."""
+"""Block sizes of kernels: a remainder takes another path."""
 
 
 def traits(case: AttentionCase, dtype: str) -> Traits:

@@ -109,7 +109,7 @@ class KeyGradient(DocumentedNumbers):
 
 
 def _saturated() -> KeyGradient:
-    """How little one weight changes with the other's score, 100 below: a gradient that vanishes, but not to 0."""
+    """The derivative of one weight with respect to a score 100 below: a gradient that is tiny, but not 0."""
     example = documents.examples()[SATURATED]
     (quantity,), scores = example.expected, numbers(example.inputs["scores"])
     tensors = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}

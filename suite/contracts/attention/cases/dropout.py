@@ -49,7 +49,7 @@ BITS = 4
 
 
 class KeptWeights(DropoutReader):
-    """How the kept weights are read off: values are the identity, so the output is the weights after dropout."""
+    """Reads the kept weights off an output for identity values, which is the weights after dropout."""
 
     def form(self, call: Call) -> Form:
         return form(call)
@@ -59,13 +59,13 @@ class KeptWeights(DropoutReader):
         return kept
 
     def possible(self, call: Call, kept: Array) -> Array:
-        """Where a query may attend. Under causal there are as many queries as keys, so that no convention matters."""
+        """True for visible keys. Under causal there are as many queries as keys, so that no convention matters."""
         masks = {name: tensor for name, tensor in call.tensors.items() if name not in INPUTS}
         seen = visible({**call.options, **masks}, _grid(call), {})
         return kept | True if seen is None else np.broadcast_to(np.asarray(seen), kept.shape)
 
     def certain(self, call: Call, kept: Array, conventions: Conventions) -> Array:
-        """Where a query attends to a key with a weight that no dtype rounds to zero."""
+        """True for weights that no dtype rounds to zero."""
         weights = oracle_result(replace(call, gradient_of=()), conventions).weights
         return np.asarray(weights > SURELY_NOT_ZERO * PRECISIONS[dtype_of(call)].tiny).reshape(kept.shape)
 
@@ -122,7 +122,7 @@ class CodedValues(AttentionCase):
 
 
 class KeptOfCodedValues(KeptWeights):
-    """How the kept weights are read off coded values."""
+    """Reads the kept weights off an output for coded values."""
 
     def kept(self, call: Call, output: Array) -> Array:
         weight = 1 / (call.tensors["key"].shape[-2] * (1 - float(call.options["dropout_p"] or 0)))
@@ -165,7 +165,7 @@ class TrainingSteps(CountedCase):
         return self.order(replace(call, seed=SEED))
 
     def counted(self, calls: Calls, replies: Replies) -> Sequence[Statistic]:
-        """Of the forward passes alone."""
+        """The statistics of the forward passes alone."""
         pairs = [pair for pair in zip(calls, replies, strict=True) if pair[0].backward_of is None]
         return super().counted(tuple(call for call, _ in pairs), tuple(reply for _, reply in pairs))
 
@@ -182,7 +182,7 @@ def backward_between(call: Call) -> Calls:
 
 
 KEPT = case("dropout/base", "", length=8, width=8, draw="identity_values", dropout_p=0.4)
-"""What most masks are read off: small, its values the identity."""
+"""The base of most cases: small, with identity values."""
 
 
 def cases() -> Sequence[Case]:

@@ -52,7 +52,7 @@ class CallSequence(PerCallCase):
         return tuple(expected_result(call, conventions) for call in calls)
 
     def traits(self, dtype: str) -> Traits:
-        """Those of all its calls, found without drawing their numbers."""
+        """The traits of all its calls, determined without drawing their numbers."""
         made: list[AttentionCase] = []
 
         def noted(case: AttentionCase) -> Call:
@@ -74,7 +74,7 @@ class CallSequence(PerCallCase):
 
 
 class RepeatedCall(ChangedCase):
-    """The same call several times, whose bits have to be equal where that is declared."""
+    """The same call several times; its bits must be equal where that is declared."""
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
         return self.base.expected(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
@@ -97,7 +97,7 @@ class RepeatedCall(ChangedCase):
 
 
 def differing(replies: Replies) -> str:
-    """Which output or gradient of the same call has not the bits that the first one had, or empty."""
+    """The first difference in bits between replies to the same call, in words; or empty."""
     first = replies[0]
     for number, reply in enumerate(replies[1:], start=2):
         pairs = {"output": (reply.output, first.output)} | {

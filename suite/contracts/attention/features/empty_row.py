@@ -139,7 +139,7 @@ def cases() -> Sequence[Case]:
 
 
 def empty(scores: Tensor) -> Tensor:
-    """Which rows may attend to nothing, though there are keys: ... l 1."""
+    """True for rows that may attend to nothing, though there are keys: ... l 1."""
     if scores.shape[-1] == 0:
         return torch.zeros(*scores.shape[:-1], 1, dtype=torch.bool, device=scores.device)
     return (scores == -math.inf).all(-1, keepdim=True)

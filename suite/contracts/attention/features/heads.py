@@ -121,7 +121,7 @@ def cases() -> Sequence[Case]:
 
 
 def _picked(key: Tensor, value: Tensor, heads: int, key_head: Any, value_head: Any = None) -> tuple[Tensor, Tensor]:
-    """Where heads are grouped, the key and value heads that are read for each query head."""
+    """The key and value heads of each query head, by functions of its number, if heads are grouped."""
     if key.dim() == 2 or key.shape[-3] == heads:
         return expand_heads(key, value, heads)
     expanded = expand_heads(key, value, heads)

@@ -49,7 +49,7 @@ HIDDEN_BY = {
     "lowest": {"pattern": "random", "hidden": "lowest"},
     "rows_of_1e9": {"pattern": "empty_rows", "hidden": -1e9},
 }
-"""Which keys are hidden. The last two are float masks that hide nothing, only lower the scores."""
+"""Patterns of hidden keys. The last two are float masks that only lower the scores."""
 LOWERED = ("lowest", "rows_of_1e9")
 LAYOUTS = ("contiguous", "column_major", "strided", "sliced")
 

@@ -43,7 +43,7 @@ def _multiply_back(forward: ForwardPass, backward: BackwardPass) -> None:
 
 
 def factor(call: AttentionCall) -> float:
-    """What the scores are multiplied by."""
+    """The factor of the scores."""
     scale = call["scale"]
     return default(call) if scale is None else float(scale)
 

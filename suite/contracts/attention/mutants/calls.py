@@ -352,7 +352,7 @@ def _reused(name: str, gradient: Tensor) -> Tensor:
 
 
 def but_once(first: str, second: str) -> Any:
-    """Where two inputs are one tensor, only the first of its roles sends a gradient."""
+    """If two inputs are one tensor, only the first of its roles sends a gradient."""
 
     def delivered(gradients: Gradients, call: AttentionCall) -> Gradients:
         one, other = (getattr(call, name) for name in (first, second))

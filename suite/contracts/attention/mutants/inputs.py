@@ -16,7 +16,7 @@ from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_ze
 
 
 def misread(tensor: Tensor, strides: Sequence[int], offset: int) -> Tensor:
-    """What other strides find in the storage, wrapping around its end; the gradient is the tensor's own."""
+    """The numbers that other strides read from the storage, wrapping around its end; the gradient is the tensor's own."""
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
     if count == 0 or tensor.numel() == 0:
         return tensor
@@ -31,7 +31,7 @@ def misread(tensor: Tensor, strides: Sequence[int], offset: int) -> Tensor:
 
 
 def as_contiguous(tensor: Tensor) -> Tensor:
-    """What a kernel sees that takes a tensor for contiguous."""
+    """The tensor as a kernel reads it that assumes contiguous memory."""
     if tensor.is_contiguous():
         return tensor
     return misread(tensor, torch.empty(tensor.shape, device="meta").stride(), int(tensor.storage_offset()))

@@ -27,7 +27,7 @@ def in_ten_bits(tensor: Tensor) -> Tensor:
 
 
 def beyond_half(tensor: Tensor) -> Tensor:
-    """What float16 makes of numbers beyond its range."""
+    """The numbers with those beyond float16's range as infinities."""
     return tensor.masked_fill(tensor > 65504, math.inf).masked_fill(tensor < -65504, -math.inf)
 
 
