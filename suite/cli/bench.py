@@ -68,7 +68,7 @@ def run(options: Bench) -> int:
         print_start(writer)
         with Display(tables, lines, what="tables", row=lambda measurement: rows.write(row(measurement))) as display:
             measured = campaign.bench(here, writer, display)
-        campaign.finish(writer, benchmarks, request)
+        campaign.finish(writer, request)
     if options.shard is None:
         report(options.results, writer.run.machine.name, lines, draws=tables > 1)  # one table is no chart
     for line in (*load_lines(here), *_repeating(options, measured, declarations, base)):

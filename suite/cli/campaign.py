@@ -311,7 +311,6 @@ def _sandbox(declarations: Sequence[Declaration]) -> dict[str, str]:
 
 def finish(
     writer: RunWriter,
-    benchmarks: Sequence[Benchmark] = (),
     request: Request | None = None,
     checked: Iterable[Declaration] = (),
     operators: Mapping[str, Operators] = MappingProxyType({}),

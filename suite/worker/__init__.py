@@ -31,10 +31,7 @@ __all__ = [
     "run_calls",
 ]  # fmt: skip
 
-_MODULES = {
-    **dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"),
-    "run_calls": "calling",
-}
+_MODULES = {**dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"), "run_calls": "calling"}
 
 
 def __getattr__(name: str) -> object:

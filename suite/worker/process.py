@@ -24,7 +24,7 @@ import msgspec
 from attnsuite.model.limits import KILL_LIMIT
 from attnsuite.worker.forkserver import MARK, WORKER, ForkedProcess, bound, environment_of, server_of
 from attnsuite.worker.messages import STORAGE_LIMIT, TOKEN, InvalidMessage, MessageTooLarge, pack, unpack
-from attnsuite.worker.sandbox import MECHANISMS, Space, chosen, detected, sweep, take_down
+from attnsuite.worker.sandbox import Space, chosen, detected, sweep, take_down
 from attnsuite.worker.sandbox.memory import taken
 from attnsuite.worker.sandbox.processes import children, descendants, ending, signal_all
 from attnsuite.worker.sandbox.space import make_space
@@ -44,11 +44,6 @@ PIECE, PARTS = 1 << 20, 64
 
 class LimitExceeded(Exception):
     """The process exceeded a limit; the message names it."""
-
-
-def wanted() -> list[str]:
-    """The names of the mechanisms to sandbox a worker with, if the machine has them: all."""
-    return [mechanism.name for mechanism in MECHANISMS]
 
 
 class SpawnedProcess:
@@ -393,8 +388,7 @@ def _start(
     space, mark, environment = None, uuid4().hex, environment_of(added)
     if sandboxed:
         sweep()
-        mechanisms = [name for name in detected() if name in wanted()]
-        space = make_space(environment, mechanisms, memory)
+        space = make_space(environment, detected(), memory)
 
     def interpreter(descriptors: Sequence[int]) -> SpawnedProcess:
         ends = [str(descriptors[0]), str(descriptors[2])]

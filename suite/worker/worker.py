@@ -213,10 +213,7 @@ class Worker:
         return self._state
 
     def run_calls(
-        self,
-        calls: Sequence[Call],
-        meanwhile: Callable[[], object] = lambda: None,
-        time_limit: float | None = None,
+        self, calls: Sequence[Call], meanwhile: Callable[[], object] = lambda: None, time_limit: float | None = None
     ) -> tuple[Reply, ...] | Failure:
         """The replies to the calls, made in order in the process, or why they failed.
 

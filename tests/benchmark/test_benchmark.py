@@ -54,6 +54,16 @@ def bench(*functions: Callable[..., Any], workloads: Sequence[str] = (TINY,), **
     return [row for _, rows in of.run() for row in rows]
 
 
+def closure(name: str = "kernel") -> Callable[..., Tensor]:
+    """An honest attention that no other process can import."""
+
+    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return sdpa(query, key, value)
+
+    kernel.__name__ = name
+    return kernel
+
+
 @pytest.fixture
 def many_threads() -> Iterator[int]:
     before = torch.get_num_threads()
@@ -64,8 +74,7 @@ def many_threads() -> Iterator[int]:
 
 @pytest.mark.slow
 def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value)
+    kernel = closure()
 
     random = torch.get_rng_state()
     (row,) = attnsuite.bench(kernel, workloads=TINY)
@@ -83,14 +92,11 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value)
-
+def test_no_rate_exceeds_that_of_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
     def refused(ceiling: float) -> str:
         known = {"attention/kernel": passed("attention/kernel")}
         ceilings = {("float32", 1): {"flops": ceiling, "bytes": 1e9}}
-        of = Benchmark(CONTRACT, [from_function(kernel)], Request((TINY,), budget=0.005), known, ceilings=ceilings)
+        of = Benchmark(CONTRACT, [from_function(closure())], Request((TINY,), budget=0.005), known, ceilings=ceilings)
         (row,) = (row for _, news in of.run() for row in news)
         assert (row.status, row.seconds == ()) in (("measured", False), ("refused", True))
         return row.detail if row.status == "refused" else ""
@@ -103,8 +109,8 @@ def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Calla
     ("rate", "share", "status"),
     [(3.1, 0.0, "refused"), (3.1, 0.9, "unsupported"), (14.0, 0.9, "unsupported"), (16.0, 0.9, "refused")],
 )
-def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float, share: float, status: str) -> None:
-    """A tenth of two cores is left, so that the ceiling may be five times too low, beside the slack that it has."""
+def test_a_low_ceiling_on_a_busy_machine_is_no_refusal(rate: float, share: float, status: str) -> None:
+    """A tenth of two cores is free, so the ceiling may be five times too low, in addition to its slack."""
     of = Benchmark(CONTRACT, [], Request((TINY,)))
     flops = {"attended": 1e9 * rate}
     row = measured("a", TINY, seconds=1.0, work=flops, ceilings={"flops": 1e9, "bytes": 1e9})
@@ -120,8 +126,7 @@ def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float,
 def test_ceilings_below_a_row_are_measured_again(
     busy: int, status: str, passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value)
+    kernel = closure()
 
     reached = iter([1e3] * busy + [1e18])
     monkeypatch.setattr(Participant, "ceilings", lambda self, dtype: Ceilings({"flops": next(reached), "bytes": 1e9}))
@@ -155,11 +160,10 @@ def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("others", "beside"), [((), "attention/matmul (not shown)"), (("matmul",), None)])
-def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
+def test_a_reference_is_timed_without_a_shipped_baseline(
     monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]], others: Sequence[str], beside: str | None
 ) -> None:
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value)
+    kernel = closure()
 
     raced, real = [], table.race
 
@@ -183,7 +187,7 @@ def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
 @pytest.mark.parametrize(
     ("status", "shipped", "ended"), [("error", False, True), ("unsupported", False, False), ("error", True, False)]
 )
-def test_what_a_stranger_has_started_ends_where_he_cannot_be_timed(status: str, shipped: bool, ended: bool) -> None:
+def test_processes_of_a_failed_submission_are_restarted(status: str, shipped: bool, ended: bool) -> None:
     class Raises:
         name, declaration, ends = "attention/raises", Declaration("attention", "raises", "attention", ""), 0
 
@@ -204,7 +208,7 @@ def test_what_a_stranger_has_started_ends_where_he_cannot_be_timed(status: str, 
     assert raises.ends == int(ended)
 
 
-def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
+def test_after_a_timeout_no_larger_call_is_tried() -> None:
     """Each time would take the time limit: an hour for the tables of a GPU's profile."""
     prepared: list[str] = []
 
@@ -297,10 +301,7 @@ def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]
         calls[query.shape[-2]] += 1
         return sdpa(query, key, value)
 
-    def other(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value)
-
-    both = [from_function(kernel), from_function(other)]
+    both = [from_function(kernel), from_function(closure("other"))]
     of = Benchmark(
         CONTRACT, both, Request((TINY, "documents/encoder-block"), budget=0.005),
         {name: passed(name) for name in ("attention/kernel", "attention/other")}, ceilings=CEILINGS,

@@ -1,4 +1,4 @@
-"""Whoever is timed has kept the contract."""
+"""The gate: no time without conformance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -50,37 +50,27 @@ def refusal(passed: Callable[..., list[Outcome]]) -> Refusal:
     return of
 
 
-def test_what_fails_nothing_is_not_refused(refusal: Refusal) -> None:
-    assert refusal() is None
+ONE, MORE = "it fails {} (float32): failed: it is wrong", "it fails {} (float32) and 1 more: failed: it is wrong"
 
 
-def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) -> None:
-    refused = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
+@pytest.mark.parametrize(
+    ("cases", "features", "detail"),
+    [
+        ((), FORWARD, None),
+        (("plain/small", "keys/17"), FORWARD, MORE),
+        (("causal/square_5",), FORWARD, None),
+        (("causal/square_5",), CAUSALLY, ONE),
+        (("gradients/plain",), FORWARD, None),
+        (("gradients/plain",), LEARNING, ONE),
+        (("keys/4096",), frozenset({"float32"}), ONE),  # a large case counts for small workloads, too
+    ],
+)
+def test_a_failure_refuses_the_workloads_that_need_no_more_features(
+    refusal: Refusal, cases: Sequence[str], features: frozenset[str], detail: str | None
+) -> None:
+    refused = refusal(*(failed("attention/x", case) for case in cases), features=features)
 
-    assert refused == NoResult(Status.REFUSED, "it fails plain/small (float32) and 1 more: failed: it is wrong")
-
-
-def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:
-    wrong = failed("attention/x", "causal/square_5")
-
-    assert refusal(wrong, features=FORWARD) is None
-    assert refusal(wrong, features=CAUSALLY) == NoResult(
-        Status.REFUSED, "it fails causal/square_5 (float32): failed: it is wrong"
-    )
-
-
-def test_wrong_gradients_do_not_keep_a_forward_from_being_timed(refusal: Refusal) -> None:
-    wrong = failed("attention/x", "gradients/plain")
-
-    assert refusal(wrong, features=FORWARD) is None
-    assert str(refusal(wrong, features=LEARNING)).startswith("refused: it fails gradients/plain")
-
-
-def test_what_fails_only_large_cases_is_refused_for_small_workloads_too(refusal: Refusal) -> None:
-    wrong = failed("attention/x", "keys/4096")
-
-    assert "large" in CONTRACT.needs(next(c for c in CONTRACT.cases() if c.name == "keys/4096").calls("float32"))
-    assert str(refusal(wrong, features=frozenset({"float32"}))).startswith("refused: it fails keys/4096")
+    assert refused == (detail and NoResult(Status.REFUSED, detail.format(*cases)))
 
 
 def test_a_finding_refuses_and_is_named(refusal: Refusal) -> None:
@@ -92,15 +82,15 @@ def test_a_finding_refuses_and_is_named(refusal: Refusal) -> None:
     assert refusal(wrong, new).known == "", "one failure that no finding knows makes it a failure"
 
 
-class Asked:
-    """Stands in for the check of an implementation: answers in a fixed status, and counts."""
+class FakeCheck:
+    """A fake check with fixed statuses that counts its tests."""
 
     def __init__(self, status: Callable[[str], str], wait: float = 0.0) -> None:
         self.status, self.wait, self.cases = status, wait, list[str]()
         self.named = list[str]()
 
-    def outcomes(self, asked: Iterable[tuple[Any, str]]) -> Iterator[Outcome]:
-        for case, dtype in asked:
+    def outcomes(self, check: Iterable[tuple[Any, str]]) -> Iterator[Outcome]:
+        for case, dtype in check:
             time.sleep(self.wait)
             self.cases.append(case.name)
             yield Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
@@ -110,64 +100,62 @@ class Asked:
         return outcome
 
 
-def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked, time_limit: float = 60.0) -> Gate:
-    monkeypatch.setattr("attnsuite.conformance.session.Session.check", lambda *_: asked)
+def gate_of(monkeypatch: pytest.MonkeyPatch, check: FakeCheck, time_limit: float = 60.0) -> Gate:
+    monkeypatch.setattr("attnsuite.conformance.session.Session.check", lambda *_: check)
     return Gate(CONTRACT, "cpu", time_limit)
 
 
 X = Declaration("attention", "x", "x", file="/nowhere.py")
 
 
-def test_each_case_is_asked_once_whatever_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked(lambda case: "passed")
-    gate = gate_of(monkeypatch, asked)
+def test_each_case_is_tested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = FakeCheck(lambda case: "passed")
+    gate = gate_of(monkeypatch, check)
 
     gate.test([X], [("float32", FORWARD), ("float32", CAUSALLY)])
     gate.test([X], [("float32", FORWARD)])
 
-    assert Counter(asked.cases).most_common(1)[0][1] == 1
-    assert {"plain/small", "causal/square_5"} <= set(asked.cases)
-    assert not {"gradients/plain", "bool_mask/random", "bad_input/widths"} & set(asked.cases)
+    assert Counter(check.cases).most_common(1)[0][1] == 1
+    assert {"plain/small", "causal/square_5"} <= set(check.cases)
+    assert not {"gradients/plain", "bool_mask/random", "bad_input/widths"} & set(check.cases)
 
 
 @pytest.mark.parametrize("concerns", [True, False])
-def test_what_a_finding_says_of_inputs_that_no_workload_has_is_not_asked(
-    monkeypatch: pytest.MonkeyPatch, concerns: bool
-) -> None:
+def test_known_bugs_of_unused_inputs_are_skipped(monkeypatch: pytest.MonkeyPatch, concerns: bool) -> None:
     of = ("attention/x",), ("layout/query_*",), {}, "It is wrong.", "It is.", ""
     finding = KnownBug("strided", *of, sometimes=("layout/key_offset",), concerns_workloads=concerns)
     monkeypatch.setattr("attnsuite.conformance.session.Session.known_bugs", lambda *_: [finding])
     shipped = replace(X, file="", module="attnsuite.implementations.attention.x")
-    asked, others = Asked(lambda case: "passed"), Asked(lambda case: "passed")
+    check, others = FakeCheck(lambda case: "passed"), FakeCheck(lambda case: "passed")
 
-    gate_of(monkeypatch, asked).test([shipped], [("float32", FORWARD)])
+    gate_of(monkeypatch, check).test([shipped], [("float32", FORWARD)])
     gate_of(monkeypatch, others).test([X], [("float32", FORWARD)])
 
     spared = {"layout/query_sliced", "layout/query_offset", "layout/key_offset"}
-    assert spared & set(asked.cases) == (spared if concerns else set())
-    assert {"layout/key_sliced", "layout/value_offset"} <= set(asked.cases)
+    assert spared & set(check.cases) == (spared if concerns else set())
+    assert {"layout/key_sliced", "layout/value_offset"} <= set(check.cases)
     assert spared <= set(others.cases), "findings are of those that ship"
 
 
-def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name for each of hundreds of wrong answers takes a minute, and a refusal shows one."""
-    asked = Asked(lambda case: "failed")
-    gate = gate_of(monkeypatch, asked)
+def test_only_shown_failures_are_diagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Diagnoses of hundreds of failures take a minute, and a refusal shows one."""
+    check = FakeCheck(lambda case: "failed")
+    gate = gate_of(monkeypatch, check)
 
     gate.test([X], [("float32", CAUSALLY)])
 
     shown = [gate.refusal("attention/x", "float32", features) for features in (FORWARD, CAUSALLY)]
-    assert all(any(f"it fails {name} (float32)" in str(refused) for name in asked.named) for refused in shown)
-    assert len(asked.named) < 10 < len(asked.cases)
-    needed = [gate._needed("float32")[name, "float32"] for name in asked.named]
+    assert all(any(f"it fails {name} (float32)" in str(refused) for name in check.named) for refused in shown)
+    assert len(check.named) < 10 < len(check.cases)
+    needed = [gate._needed("float32")[name, "float32"] for name in check.named]
     assert not any(one <= other for one, other in combinations(needed, 2)), "a refusal shows the first"
 
 
-def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The truth of a question takes longer than its answer, and is computed once for all."""
+def test_parallel_checks_share_expected_values_and_no_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expected values take longer than a call, and are computed once for all."""
     sessions: list[Session] = []
     monkeypatch.setattr("attnsuite.benchmark.processes.cores", lambda: [0, 1, 2])
-    monkeypatch.setattr(Session, "check", lambda self, *_: (sessions.append(self), Asked(lambda case: "passed"))[1])
+    monkeypatch.setattr(Session, "check", lambda self, *_: (sessions.append(self), FakeCheck(lambda case: "passed"))[1])
 
     Gate(CONTRACT, "cpu", 60.0, threads=1).test([X, replace(X, name="y"), replace(X, name="z")], [("float32", FORWARD)])
 
@@ -175,7 +163,7 @@ def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: 
     assert len({id(each.inputs(CONTRACT)) for each in sessions}) == 1
 
 
-def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gate_has_the_largest_number_of_threads_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(("documents/one-sentence",), threads=(1, 2))
     bench = Benchmark(CONTRACT, [X], request)
     monkeypatch.setattr(Gate, "test", lambda *_: None)
@@ -187,39 +175,41 @@ def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: p
 
 
 @pytest.mark.parametrize("status", ["timeout", "crashed"])
-def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
-    asked = Asked(lambda case: status)
-    gate = gate_of(monkeypatch, asked)
+def test_consecutive_timeouts_and_crashes_end_the_tests(
+    monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    check = FakeCheck(lambda case: status)
+    gate = gate_of(monkeypatch, check)
 
     gate.test([X], [("float32", CAUSALLY)])
 
-    assert len(asked.cases) == MAX_CONSECUTIVE_TIMEOUTS
+    assert len(check.cases) == MAX_CONSECUTIVE_TIMEOUTS
     assert len(gate._known["attention/x"]) > MAX_CONSECUTIVE_TIMEOUTS
     assert {outcome.status for outcome in gate._known["attention/x"].values()} == {status}
     assert gate.refusal("attention/x", "float32", FORWARD)
 
 
 @pytest.mark.parametrize("time_limit", [0.1, 60.0])
-def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.MonkeyPatch, time_limit: float) -> None:
-    asked = Asked(lambda case: "passed" if len(asked.cases) % MAX_CONSECUTIVE_TIMEOUTS else "timeout")
-    gate = gate_of(monkeypatch, asked, time_limit)
+def test_the_total_of_timeouts_is_limited(monkeypatch: pytest.MonkeyPatch, time_limit: float) -> None:
+    check = FakeCheck(lambda case: "passed" if len(check.cases) % MAX_CONSECUTIVE_TIMEOUTS else "timeout")
+    gate = gate_of(monkeypatch, check, time_limit)
 
     gate.test([X], [("float32", FORWARD)])
 
     whole = len(gate._known["attention/x"])
     assert whole > MAX_CONSECUTIVE_TIMEOUTS * MAX_TIMEOUTS
-    assert len(asked.cases) == (whole if time_limit == 0.1 else MAX_CONSECUTIVE_TIMEOUTS * MAX_TIMEOUTS)
+    assert len(check.cases) == (whole if time_limit == 0.1 else MAX_CONSECUTIVE_TIMEOUTS * MAX_TIMEOUTS)
     assert gate.refusal("attention/x", "float32", FORWARD)
 
 
-def test_an_error_while_one_is_asked_lets_no_other_be_timed_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_error_other_implementations_are_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(case: str) -> str:
-        if len(asked.cases) == 3:
+        if len(check.cases) == 3:
             raise UsageError("it is not that")
         return "failed"
 
-    asked = Asked(fails)
-    gate = gate_of(monkeypatch, asked)
+    check = FakeCheck(fails)
+    gate = gate_of(monkeypatch, check)
     with pytest.raises(UsageError):
         gate.test([X], [("float32", FORWARD)])
     other = replace(X, name="other")
@@ -238,30 +228,30 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_tests_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     main = threading.main_thread().ident
     assert main is not None
 
     def interrupted(case: str) -> str:
-        if len(asked.cases) == 3:
+        if len(check.cases) == 3:
             signal.pthread_kill(main, signal.SIGINT)
         return "passed"
 
-    asked = Asked(interrupted, wait=0.1)
-    gate = gate_of(monkeypatch, asked)
+    check = FakeCheck(interrupted, wait=0.1)
+    gate = gate_of(monkeypatch, check)
 
     with pytest.raises(KeyboardInterrupt):
         gate.test([X], [("float32", CAUSALLY)])
-    before = len(asked.cases)
+    before = len(check.cases)
     time.sleep(0.3)
 
-    assert len(asked.cases) == before < 20, "nothing is asked behind the user's back"
+    assert len(check.cases) == before < 20, "no test runs after the interrupt"
     over = gate._session().over
     assert over is not None
-    assert over.is_set(), "nobody is waited for"
+    assert over.is_set(), "nothing is awaited"
 
 
-def test_what_was_tested_on_a_sample_is_asked_nothing_more() -> None:
+def test_a_tested_sample_suffices() -> None:
     declaration = Declaration("attention", "x", "x", file="/nowhere.py")
     earlier = [Outcome("attention/x", "attention", "plain/small", "float32", "cpu", Status.PASSED)]
     gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": earlier}, sampled=["attention/x"])

@@ -77,14 +77,7 @@ LIES: list[tuple[str, float, dict[str, Any], dict[str, Any], dict[str, Any], str
     ("half, until it is asked again", LONG, {}, {"repents": True}, {}, REFUSED),
     ("somewhat longer is said", LONG, {}, {"times": 1.3}, {}, "1.30"),
     ("a short one within its tolerance", SHORT, {}, {"times": 1.9}, {}, TRUE),
-    (
-        "the forward before a backward",
-        LONG,
-        {"times": 5.0},
-        {"times": 5.0},
-        {"direction": "backward"},
-        "its forward",
-    ),
+    ("the forward before a backward", LONG, {"times": 5.0}, {"times": 5.0}, {"direction": "backward"}, "its forward"),
     ("the same as a forward", LONG, {}, {"times": 5.0}, {}, REFUSED),
     ("twelve times as a backward", SHORT, {"times": 5.0}, {"times": 12.0}, {"direction": "backward"}, REFUSED),
     ("flushed between calls", LONG, {}, {}, {"cache": "cold"}, "the cache is flushed"),
@@ -96,11 +89,7 @@ LIES: list[tuple[str, float, dict[str, Any], dict[str, Any], dict[str, Any], str
     *(
         (f"{drift} times as slow, {seconds} s", seconds, {"times": drift}, {"times": 5.0}, {}, verdict)
         for seconds in (SHORT, LONG)
-        for drift, verdict in (
-            (1.0, REFUSED),
-            (2.0, REFUSED),
-            (5.0, "2.50" if seconds == LONG else "2.48"),
-        )
+        for drift, verdict in ((1.0, REFUSED), (2.0, REFUSED), (5.0, "2.50" if seconds == LONG else "2.48"))
     ),
     ("ten times the drift", LONG, {"times": 5.0}, {"times": 50.0}, {}, REFUSED),
     # asking, and waits

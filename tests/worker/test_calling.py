@@ -11,11 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from workers import (
-    SUBMISSIONS,
-    answered,
-    call,
-)
+from workers import SUBMISSIONS, answered, call
 
 from attnsuite.cases import Call, Reply
 from attnsuite.cases.backends import BackendCall
@@ -63,21 +59,21 @@ def spoiled(tensor: Tensor, byte: int) -> Tensor:
     return torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-BOUNDED_FROM = torch.arange(24.0)
-VIEW = BOUNDED_FROM[2:14].view(3, 4)
+BASE = torch.arange(24.0)
+VIEW = BASE[2:14].view(3, 4)
 UNEQUAL = {
     "a bit": (VIEW, spoiled(VIEW, 17)),
     "a bit in front": (VIEW, spoiled(VIEW, 3)),
     "the last bit behind": (VIEW, spoiled(VIEW, 95)),
-    "strides": (VIEW, BOUNDED_FROM[2:14].view(4, 3).mT),
-    "offset": (VIEW, BOUNDED_FROM[3:15].view(3, 4)),
-    "dtype": (VIEW, BOUNDED_FROM.view(torch.int32)[2:14].view(3, 4)),
+    "strides": (VIEW, BASE[2:14].view(4, 3).mT),
+    "offset": (VIEW, BASE[3:15].view(3, 4)),
+    "dtype": (VIEW, BASE.view(torch.int32)[2:14].view(3, 4)),
     "bytes behind": (VIEW, torch.arange(25.0)[2:14].view(3, 4)),
     "the sign of zero": (torch.zeros(2), -torch.zeros(2)),
 }
 EQUAL = {
     "itself": (VIEW, VIEW),
-    "a copy": (VIEW, BOUNDED_FROM.clone()[2:14].view(3, 4)),
+    "a copy": (VIEW, BASE.clone()[2:14].view(3, 4)),
     "not a number": (torch.tensor([torch.nan]), torch.tensor([torch.nan])),
     "nothing": (torch.ones(0, 3), torch.ones(0, 3)),
 }

@@ -13,17 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from workers import (
-    LIMIT,
-    MISBEHAVES,
-    TELLS,
-    answered,
-    call,
-    gone,
-    parent_of,
-    run_program,
-    told,
-)
+from workers import LIMIT, MISBEHAVES, TELLS, answered, call, gone, parent_of, run_program, told
 
 from attnsuite.worker import Crash, Worker, await_servers, forget_servers, forkserver, prewarm
 

@@ -20,12 +20,12 @@ import pytest
 from workers import LIMIT, MISBEHAVES, SUBMISSIONS, answered, call, findings, gone, run_program
 
 from attnsuite.model.temporary import PREFIX
-from attnsuite.worker import Crash, Ready, Timeout, Worker, process
+from attnsuite.worker import Crash, Ready, Worker, process
 from attnsuite.worker.process import MEMORY_CHECK_INTERVAL
-from attnsuite.worker.sandbox import MECHANISMS, namespaces, sweep
+from attnsuite.worker.sandbox import MECHANISMS, detected, namespaces, sweep
 from attnsuite.worker.sandbox.processes import descendants
 
-ALL = tuple(mechanism.name for mechanism in MECHANISMS)
+ALL, HERE = tuple(mechanism.name for mechanism in MECHANISMS), detected()
 PID, MOUNT, NETWORK, LIMITS = "PID namespace", "mount namespace", "network namespace", "limits of the system"
 Start = Callable[..., Worker]
 
@@ -36,7 +36,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     begun: list[Worker] = []
 
     def begin(*lacking: str, target: str = MISBEHAVES, **more: Any) -> Worker:
-        monkeypatch.setattr(process, "wanted", lambda: [name for name in ALL if name not in lacking])
+        monkeypatch.setattr(process, "detected", lambda: tuple(name for name in HERE if name not in lacking))
         begun.append(Worker(target, time_limit=LIMIT, start_limit=5 * LIMIT, sandboxed=True, **more))
         return begun[-1]
 
@@ -151,7 +151,7 @@ def test_without_both_a_daemon_stays_and_no_protection_is_claimed(start: Start, 
         os.kill(number, signal.SIGKILL)
 
 
-GARBAGE = "invalid reply: a reply out of turn: something other than the worker wrote to its channel"
+OUT_OF_TURN = "invalid reply: a reply out of turn: something other than the worker wrote to its channel"
 GIBIBYTE = "took more than 1.0 GiB of memory"
 DEATHS = [
     ("close", "exit status 1", ()),
@@ -160,7 +160,7 @@ DEATHS = [
     ("leave", "exit status 0", (PID,)),
     ("abort", "SIGABRT", ()),
     ("abort", "SIGABRT", (PID,)),
-    ("reply_early", GARBAGE, ()),
+    ("reply_early", OUT_OF_TURN, ()),
     ("reply_much", "replied with more than 0.25 GiB", ()),
     ("print_much", "printed more than 64 MiB", ()),
     ("take_memory", GIBIBYTE, ()),
@@ -194,7 +194,7 @@ def test_a_forged_reply_is_found_out_at_once(start: Start) -> None:
     time.sleep(1.5)
     crash = worker.run_calls([call()])
     assert isinstance(crash, Crash)
-    assert crash.how == GARBAGE
+    assert crash.how == OUT_OF_TURN
 
 
 def test_memory_is_limited_in_one_process(start: Start) -> None:
@@ -229,10 +229,6 @@ def test_the_system_ends_it_before_others_and_it_cannot_change_that(start: Start
     score, changed = findings(worker, "be_spared")
     assert score == "1000"
     assert changed == ["EACCES"] or not _may_set_resources(), "only with CAP_SYS_RESOURCE can one say so for good"
-
-
-def test_a_call_without_an_answer_is_ended(start: Start) -> None:
-    assert start().run_calls([call("sleep")], time_limit=1) == Timeout(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds nothing to a core")

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from workers import (
-    LIMIT,
-    SUBMISSIONS,
-    answered,
-    call,
-)
+from workers import LIMIT, SUBMISSIONS, answered, call
 
 from attnsuite.model import UsageError
 from attnsuite.registry import Broken, Missing, find

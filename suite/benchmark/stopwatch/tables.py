@@ -33,12 +33,7 @@ class AuditTable:
     """
 
     def __init__(
-        self,
-        number: int,
-        workload: Workload,
-        threads: int,
-        identical: int,
-        slowdowns: Sequence[float] = SLOWDOWNS,
+        self, number: int, workload: Workload, threads: int, identical: int, slowdowns: Sequence[float] = SLOWDOWNS
     ) -> None:
         self.number, self.workload, self.threads = number, workload, threads
         injected = {BASELINE: 0.0, **{f"identical_{place}": 0.0 for place in range(1, identical + 1)}}

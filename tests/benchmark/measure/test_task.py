@@ -146,15 +146,6 @@ def test_only_the_function_puts_pytorch_s_pool_to_work() -> None:
     assert seen == {False: {1}, True: {2}}
 
 
-def test_the_version_of_an_input_does_not_tell_that_its_numbers_are_new() -> None:
-    prepared = a_task(sdpa)
-    before = prepared.inputs["query"]._version
-
-    prepared.enter_round(3)
-
-    assert prepared.inputs["query"]._version == before
-
-
 @pytest.mark.parametrize("direction", PASSES)
 def test_the_rows_found_are_those_of_the_last_timed_call(direction: str) -> None:
     prepared = a_task(sdpa, direction)
@@ -259,13 +250,9 @@ def test_remembered_answers_are_those_of_another_round(
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:
     assert a_task(lambda *_: now.takes(0.001)()).caches_outputs(0.0009) == ""
     short = remembering(now, lambda query: query.numpy().tobytes(), 5e-5)
-    assert a_task(short).caches_outputs(1e-5) == "", "too short to tell"
-
-
-def test_a_machine_that_becomes_busy_is_not_taken_for_remembering(now: Time) -> None:
+    assert a_task(short).caches_outputs(1e-5) == "", "too short to measure"
     slower = now.takes(*[0.01 * 2**step for step in range(20)])
-
-    assert a_task(lambda *_: slower()).caches_outputs(0.001) == ""
+    assert a_task(lambda *_: slower()).caches_outputs(0.001) == "", "a machine that becomes busy"
 
 
 def test_a_call_that_is_a_sample_by_itself_need_not_be_tried_for_remembering(now: Time) -> None:

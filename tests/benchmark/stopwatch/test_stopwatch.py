@@ -27,12 +27,7 @@ MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux")
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {}, "1a", finished="2026-01-02")
 SMALLEST = "documents/one-sentence"
 TINY = Plan(
-    tables={1: 2},
-    identical=1,
-    workloads=(SMALLEST,),
-    budget=0.001,
-    agreement=(SMALLEST,),
-    agreement_budget=0.0,
+    tables={1: 2}, identical=1, workloads=(SMALLEST,), budget=0.001, agreement=(SMALLEST,), agreement_budget=0.0
 )
 
 
@@ -54,21 +49,11 @@ def audited(claims=0, found=10, agreements=None, more=(), failed=()):
 # What a comparison is
 
 
-@pytest.mark.parametrize(
-    ("injected", "verdict", "claimed"),
-    [
-        (0.0, "faster", True),
-        (0.0, "slower", True),
-        (0.0, "same", False),
-        (0.0, "unclear", False),
-        (0.05, "slower", True),
-        (0.05, "faster", False),
-        (0.05, "same", False),
-        (0.05, "unclear", False),
-    ],
-)
-def test_a_slowdown_is_found_only_as_slower_and_identical_ones_are_told_apart_by_either(injected, verdict, claimed):
-    assert Trial(0, 1, "vit/b16", injected, verdict, 1.0, 0.9, 1.1, 12).claimed is claimed
+@pytest.mark.parametrize(("injected", "claims"), [(0.0, {"faster", "slower"}), (0.05, {"slower"})])
+def test_a_slowdown_is_found_only_as_slower_and_identical_ones_are_distinguished_by_either(injected, claims):
+    found = {verdict: Trial(0, 1, "vit/b16", injected, verdict, 1.0, 0.9, 1.1, 12).claimed for verdict in VERDICTS}
+
+    assert {verdict for verdict, claimed in found.items() if claimed} == claims
 
 
 def test_comparisons_are_counted_by_kind_threads_and_workload():
@@ -100,7 +85,14 @@ def test_the_interval_of_a_share_is_that_of_clopper_and_pearson():
 # When the audit fails
 
 
-@pytest.mark.parametrize("found", [audited(), audited(claims=2), audited(found=9), audited(agreements=[agreed(1.029)])])
+@pytest.mark.parametrize(
+    "found",
+    [
+        *(audited(), audited(claims=2), audited(found=9), audited(agreements=[agreed(1.029)])),
+        audited(more=[*trials(50, 100, threads=2), *trials(0, 10, 0.05, threads=2)]),  # several threads are published
+        audited(agreements=[agreed(1.5), agreed(1.0), agreed(0.99)]),  # the median of workloads counts
+    ],
+)
 def test_an_audit_within_all_limits_passes(found):
     assert found.passed
     assert found.complaints == []
@@ -124,14 +116,6 @@ def test_an_audit_beyond_a_limit_says_which(found, complaint):
 
 def test_an_audit_of_nothing_does_not_pass():
     assert len(StopwatchAudit([], []).complaints) == 3
-
-
-def test_what_several_threads_claim_and_miss_is_published_and_no_failure():
-    assert audited(more=[*trials(50, 100, threads=2), *trials(0, 10, 0.05, threads=2)]).passed
-
-
-def test_one_workload_that_another_stopwatch_sees_otherwise_is_no_failure():
-    assert audited(agreements=[agreed(1.5), agreed(1.0), agreed(0.99)]).passed
 
 
 # What is timed
