@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from attnsuite.model import ContractFacts, Facts, Machine, Measurement, Outcome, Run, Status
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1", ("NVIDIA H200",))
 BASELINES = {
@@ -93,10 +93,10 @@ def without_time(name: str, status: str, detail: str = "", workload: str = "vit/
     return measured(name, workload, **{"status": Status(status), "detail": detail, **bare, **others})
 
 
-def recorded(of_runs: Mapping[str, Iterable[Outcome | Measurement]], runs: Iterable[Run] = (RUN,)) -> Recorded:
+def recorded(of_runs: Mapping[str, Iterable[Outcome | Measurement]], runs: Iterable[Run] = (RUN,)) -> MachineRecord:
     """The contents of results/ of one machine: rows by the id of their run."""
     pairs = [(identity, row) for identity, rows in of_runs.items() for row in rows]
-    return Recorded(
+    return MachineRecord(
         MACHINE.name,
         {each.id: each for each in runs},
         tuple((identity, row) for identity, row in pairs if isinstance(row, Outcome)),

@@ -11,7 +11,7 @@ from builders import outcome as outcome
 from msgspec.structs import replace
 
 from attnsuite.model import EVERY_CASE, Facts, Machine, Measurement, Run
-from attnsuite.results import Recorded, RunWriter, open_run, read_machine
+from attnsuite.results import MachineRecord, RunWriter, open_run, read_machine
 from attnsuite.results.format import AnyRow
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux", ("NVIDIA H200",))
@@ -60,7 +60,7 @@ def record(results: Path, run: Run, *rows: AnyRow, finish: bool = True, facts: F
     return writer
 
 
-def read(results: Path) -> Recorded:
+def read(results: Path) -> MachineRecord:
     """What is recorded of the machine."""
     return read_machine(results, MACHINE.name)
 

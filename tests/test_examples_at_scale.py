@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import attnsuite
-from attnsuite.results import Recorded, read
+from attnsuite.results import MachineRecord, read
 
 HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"
@@ -57,7 +57,7 @@ def ended(process: subprocess.Popen[str], *statuses: int) -> str:
     return out + error
 
 
-def recorded(results: Path) -> Recorded:
+def recorded(results: Path) -> MachineRecord:
     """The results of the only machine."""
     (found,) = read(results).values()
     return found

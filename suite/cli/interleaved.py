@@ -73,7 +73,7 @@ def _compared(
     rows: Mapping[tuple[str, Table], Sequence[Rows]],
 ) -> RunComparison:
     """What the pairs of processes that are done show."""
-    timed = [pair for pair in (paired.Paired(_timed(row)) for row in rows.values()) if pair.pairs]
+    timed = [pair for pair in (paired.PairedTimes(_timed(row)) for row in rows.values()) if pair.pairs]
     statuses = [[_status([pair[place] for pair in pairs]) for pairs in rows.values()] for place in (0, 1)]
     old, new = (f"{side.word}, torch {machine.versions()['torch']}" for side in sides)
     before, after = outcomes["old"], outcomes["new"]

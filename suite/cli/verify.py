@@ -10,7 +10,7 @@ from attnsuite.cli.requests import Verify
 from attnsuite.model import RESULTS, Refusal, UsageError, escaped
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report import outdated_pages, pages
-from attnsuite.results import Recorded, machines, read_machine, verify
+from attnsuite.results import MachineRecord, machines, read_machine, verify
 
 NOT_PROVEN = "not verified: that the machine was honest, and that it was the one named"
 """What files cannot prove about themselves."""
@@ -22,7 +22,7 @@ class Findings:
 
     errors: list[Refusal] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
-    machines: dict[str, Recorded] = field(default_factory=dict)
+    machines: dict[str, MachineRecord] = field(default_factory=dict)
     files: int = 0
 
     def counted(self) -> str:

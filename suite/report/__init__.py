@@ -17,10 +17,10 @@ from attnsuite.report.report_page import REPORT, report_text
 from attnsuite.report.summary import benchmark_lines as benchmark_lines
 from attnsuite.report.summary import summary_lines as summary_lines
 from attnsuite.report.timed import tables_of
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 
-def write_report(folder: Path, machines: Mapping[str, Recorded], draws: bool = True) -> list[Path]:
+def write_report(folder: Path, machines: Mapping[str, MachineRecord], draws: bool = True) -> list[Path]:
     """Write every page, table and chart into the folder of results and return their paths, report.html last.
 
     Without `draws`, charts stay unchanged. Raises UsageError for a file that cannot be written or is foreign.
@@ -34,7 +34,7 @@ def write_report(folder: Path, machines: Mapping[str, Recorded], draws: bool = T
     return [*written, *write(folder, pages(folder, machines))]
 
 
-def pages(folder: Path, machines: Mapping[str, Recorded]) -> dict[str, str]:
+def pages(folder: Path, machines: Mapping[str, MachineRecord]) -> dict[str, str]:
     """The texts of all pages and tables, by path in the folder of results; the index and report.html come last."""
     texts_by_path: dict[str, str] = {}
     tables = {name: tables_of(recorded) for name, recorded in machines.items()}
@@ -48,7 +48,7 @@ def pages(folder: Path, machines: Mapping[str, Recorded]) -> dict[str, str]:
     return texts_by_path | {REPORT: report_text(machines, tables, folder)}
 
 
-def outdated_pages(folder: Path, machines: Mapping[str, Recorded]) -> Iterator[tuple[Path, str]]:
+def outdated_pages(folder: Path, machines: Mapping[str, MachineRecord]) -> Iterator[tuple[Path, str]]:
     """Each page or table that differs from the rows, with the command that renews it. Missing files are no error."""
     for name, text in pages(folder, machines).items():
         existing = text_of(folder / name)

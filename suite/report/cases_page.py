@@ -9,7 +9,7 @@ from typing import Any
 from attnsuite.model import Outcome, Status
 from attnsuite.report import facts
 from attnsuite.report.report_page import GROUPS, group_of, render
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 CASES = "cases.html"
 """The page's file, in the folder of a machine."""
@@ -39,7 +39,7 @@ class _Texts:
         return list(self._places)
 
 
-def cases_text(recorded: Recorded) -> str:
+def cases_text(recorded: MachineRecord) -> str:
     """The text of cases.html."""
     cases, details = _Texts(), _Texts()
     blocks = [*_blocks(recorded.outcomes, cases, details)]

@@ -10,7 +10,7 @@ from typing import Any
 from attnsuite.report.charting import COLOURS, CONFIG, missing_packages, svg_of
 from attnsuite.report.files import write
 from attnsuite.report.timed import ATTENTION, Row, Setting, TimedTable, setting_words, tables_of
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 LEAST_LENGTHS = 3
 """The fewest lengths of a drawn series."""
@@ -25,7 +25,7 @@ BASES = {"time": 10, "memory": 2}
 """The base of each chart's logarithmic axis."""
 
 
-def write_charts(folder: Path, recorded: Recorded) -> list[Path]:
+def write_charts(folder: Path, recorded: MachineRecord) -> list[Path]:
     """Draw time.svg and memory.svg into `folder` and return their paths; no path without a series or Altair."""
     series = series_of(tables_of(recorded))
     if missing_packages() or not series:
@@ -50,7 +50,7 @@ def series_of(tables: Sequence[TimedTable]) -> dict[Setting, list[TimedTable]]:
     }
 
 
-def _drawn(name: str, series: dict[Setting, list[TimedTable]], recorded: Recorded) -> str:
+def _drawn(name: str, series: dict[Setting, list[TimedTable]], recorded: MachineRecord) -> str:
     """One panel per series. × marks the end of a line that stops before the longest length."""
     import altair
 

@@ -10,7 +10,7 @@ from attnsuite.model import EVERY_CASE, Measurement
 from attnsuite.report.page import Table, data_table
 from attnsuite.report.tally import COUNTS, by_implementation, count, validation
 from attnsuite.report.timed import Row, TimedTable
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 Value = Callable[[Row], Any]
 
@@ -54,7 +54,7 @@ GROUPS = ("making", "memory", "work", "ceilings", "relative_error", "telemetry")
 """The fields of a measurement whose entries become columns, `<field>_<entry>`."""
 
 
-def benchmark_table(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
+def benchmark_table(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
     """A row per measurement of a machine."""
     compared = {row.measurement.key: row for table in tables for row in table.rows}
     shapes = {table.workload: table.facts.shape for table in tables}
@@ -87,7 +87,7 @@ def _entries(measurement: Measurement) -> Iterator[tuple[str, object]]:
                 yield f"{group}_{name}", " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def conformance_table(recorded: Recorded) -> Table:
+def conformance_table(recorded: MachineRecord) -> Table:
     """A row per implementation and device: tests by status, and refused bad inputs."""
     heads = ("implementation", "contract", "device", *COUNTS, "bad_inputs_refused", "bad_inputs")
     rows = []

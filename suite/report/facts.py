@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from attnsuite.model import ContractFacts, Facts, FindingFacts, Measurement, Outcome, Run
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 
-def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
+def contracts(recorded: MachineRecord) -> dict[str, ContractFacts]:
     """Each contract with rows. Removed features and cases stay, because older rows need them."""
     merged: dict[str, ContractFacts] = {}
     for run, rows in _newest_first(recorded):
@@ -24,17 +24,17 @@ def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
     return merged
 
 
-def declared(recorded: Recorded) -> dict[str, Facts]:
+def declared(recorded: MachineRecord) -> dict[str, Facts]:
     """By implementation, the facts of the newest run that checked it."""
     return {outcome.implementation: recorded.runs[run].facts for run, outcome in _oldest_first(recorded)}
 
 
-def _oldest_first(recorded: Recorded) -> list[tuple[str, Outcome]]:
+def _oldest_first(recorded: MachineRecord) -> list[tuple[str, Outcome]]:
     order = {run: place for place, run in enumerate(recorded.runs)}
     return sorted(recorded.rows, key=lambda row: order[row[0]])
 
 
-def sampled(recorded: Recorded) -> dict[str, tuple[int, int]]:
+def sampled(recorded: MachineRecord) -> dict[str, tuple[int, int]]:
     """Implementations that their newest run tested on a sample: the number of tests in it, and of all tests."""
     newest = {outcome.implementation: run for run, outcome in _oldest_first(recorded)}
     tests = Counter(outcome.implementation for run, outcome in recorded.rows if run == newest[outcome.implementation])
@@ -42,12 +42,12 @@ def sampled(recorded: Recorded) -> dict[str, tuple[int, int]]:
     return {name: (tests[name], number) for name, number in sorted(whole.items()) if number}
 
 
-def findings(recorded: Recorded) -> dict[str, FindingFacts]:
+def findings(recorded: MachineRecord) -> dict[str, FindingFacts]:
     """Each known bug, from the newest run that has it."""
     return {name: bug for run in recorded.runs.values() for name, bug in run.facts.findings.items()}
 
 
-def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome | Measurement]]]:
+def _newest_first(recorded: MachineRecord) -> list[tuple[Run, list[Outcome | Measurement]]]:
     """The runs with their rows, the newest first."""
     rows_by_run: dict[str, list[Outcome | Measurement]] = defaultdict(list)
     rows: tuple[tuple[str, Outcome | Measurement], ...] = (*recorded.rows, *recorded.measured)

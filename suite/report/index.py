@@ -12,7 +12,7 @@ from attnsuite.report.page import Block, Note, Page, Section, Table, blocks, not
 from attnsuite.report.report_page import REPORT
 from attnsuite.report.tally import breakdown, by_implementation, correctness, count
 from attnsuite.report.timed import ATTENTION, BASELINE, TimedTable, verdict
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 INDEX = "README.md"
 LINKED = (REPORT, "audit.md", "cheats.md", "history.csv")
@@ -30,7 +30,10 @@ def refuse_foreign_index(folder: Path | str) -> None:
 
 
 def index(
-    machines: Mapping[str, Recorded], tables: Mapping[str, Sequence[TimedTable]], folder: Path, written: Container[str]
+    machines: Mapping[str, MachineRecord],
+    tables: Mapping[str, Sequence[TimedTable]],
+    folder: Path,
+    written: Container[str],
 ) -> Page:
     """The page, the newest machine first. It links to files in `folder`, and to those `written` with it."""
 
@@ -48,7 +51,7 @@ def index(
     return Page("Results", blocks(opening, pages))
 
 
-def _machine(recorded: Recorded, tables: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
+def _machine(recorded: MachineRecord, tables: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
     run, name = recorded.run, recorded.machine
     machine = run.machine
     parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, provenance.torch([run]), run.commit]
@@ -61,7 +64,7 @@ def _machine(recorded: Recorded, tables: Sequence[TimedTable], is_there: Callabl
     )
 
 
-def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
+def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
     """A row per implementation of attention: tests, known bugs, and times of a few shapes."""
     tested = {
         name: outcomes
@@ -106,7 +109,7 @@ def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
     return list(longest.values())[:MOST_SHAPES]
 
 
-def _others(recorded: Recorded) -> Block:
+def _others(recorded: MachineRecord) -> Block:
     """The tests of the other contracts, in one line."""
     others = [outcome for outcome in recorded.outcomes if outcome.contract != ATTENTION]
     counts = count(others)

@@ -16,7 +16,7 @@ from attnsuite.model.rows import lean
 from attnsuite.report.cells import plain
 from attnsuite.report.files import refuse_foreign, text_of
 from attnsuite.report.timed import ATTENTION
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark whose format this is."""
@@ -27,7 +27,7 @@ AXES = ("workload", "dtype", "device", "threads", "direction", "cache")
 """The fields that the rows of one group share."""
 
 
-def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
+def write_benchmark_json(folder: Path | str, recorded: MachineRecord) -> Path | None:
     """Write benchmark.json into `folder` and return its path; without a measurement, remove it and return None.
 
     One benchmark is one measured row: its group is the table, its name the implementation. Rows without times are left
@@ -46,7 +46,7 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     return path
 
 
-def benchmark_json(recorded: Recorded) -> str:
+def benchmark_json(recorded: MachineRecord) -> str:
     """The text of the file; empty where nothing was measured."""
     timed_rows = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
     if not timed_rows or recorded.measured_run is None:

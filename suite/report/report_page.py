@@ -33,7 +33,7 @@ from attnsuite.report.timed import (
     verdict,
 )
 from attnsuite.report.units import significant
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 REPORT = "report.html"
 """The page's file, in the folder of results."""
@@ -73,7 +73,7 @@ HOW = "Memory is the peak of a call without its inputs. A ratio is the median of
 """A note below each timed table."""
 
 
-def report_text(machines: Mapping[str, Recorded], tables: Mapping[str, Sequence[TimedTable]], folder: Path) -> str:
+def report_text(machines: Mapping[str, MachineRecord], tables: Mapping[str, Sequence[TimedTable]], folder: Path) -> str:
     """The text of report.html. The last section counts from the audits' tables in `folder`, if there are any."""
     pages = [_MachinePage(recorded, tables[name]) for name, recorded in machines.items() if recorded.runs]
     pages.sort(key=lambda page: (not (page.recorded.rows and page.tables), -len(page.tables), -page.rows))
@@ -155,7 +155,7 @@ def _short(machine: Machine) -> str:
 class _MachinePage:
     """The page's view of one machine."""
 
-    def __init__(self, recorded: Recorded, tables: Sequence[TimedTable]) -> None:
+    def __init__(self, recorded: MachineRecord, tables: Sequence[TimedTable]) -> None:
         self.recorded = recorded
         self.tables = tables
         tested = by_implementation(recorded.outcomes)

@@ -26,7 +26,7 @@ from attnsuite.model.statistics import LEVEL, Interval, interval
 from attnsuite.report import facts
 from attnsuite.report.cells import NOTHING
 from attnsuite.report.units import Unit, size, speed, speeds, time_unit
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 ATTENTION = "attention"
 """The suite's main contract: it comes first on each page."""
@@ -184,14 +184,14 @@ def tables(
     return sorted(formed, key=lambda table: table.order)
 
 
-def tables_of(recorded: Recorded) -> list[TimedTable]:
+def tables_of(recorded: MachineRecord) -> list[TimedTable]:
     """The timed tables of a machine, with the facts of its runs."""
     named = ((run.id, run.facts.baselines) for run in recorded.runs.values())
     baselines = {(run, contract): name for run, names in named for contract, name in names.items()}
     return tables(recorded.measured, facts.contracts(recorded), _workloads(recorded), baselines)
 
 
-def _workloads(recorded: Recorded) -> Workloads:
+def _workloads(recorded: MachineRecord) -> Workloads:
     """The facts of each contract's workloads, from the newest run that has them."""
     noted: dict[str, dict[str, WorkloadFacts]] = defaultdict(dict)
     for run in reversed(list(recorded.runs.values())):

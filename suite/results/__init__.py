@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from attnsuite.results.merge import Merged, merge
-from attnsuite.results.recorded import Recorded, load, machines, read, read_machine
+from attnsuite.results.merge import MergeResult, merge
+from attnsuite.results.recorded import MachineRecord, load, machines, read, read_machine
 from attnsuite.results.verify import verify
 from attnsuite.results.writer import RunWriter, finished_shard, named, open_run
 
 __all__ = [
-    "Merged",
-    "Recorded",
+    "MachineRecord",
+    "MergeResult",
     "RunWriter",
     "finished_shard",
     "load",

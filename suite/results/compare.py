@@ -15,7 +15,7 @@ from attnsuite.results.commits import results_of
 from attnsuite.results.format import FORMER, RUN
 from attnsuite.results.places import differences, in_words
 from attnsuite.results.ratios import memories_of_runs, of_one_run, spreads, times_of_runs
-from attnsuite.results.recorded import Recorded, read_machine
+from attnsuite.results.recorded import MachineRecord, read_machine
 
 VERSION = re.compile(r"([\w.-]+)==(\S+)")
 """A library and its version, as runs store it; `commit==1a2b3c` selects runs of a commit."""
@@ -33,7 +33,7 @@ class Side:
     """One side: the word that names it, and the records of its machines."""
 
     word: str
-    machines: Mapping[str, Recorded]
+    machines: Mapping[str, MachineRecord]
 
 
 def side(word: str, results: Path = Path("results")) -> Side:

@@ -51,7 +51,7 @@ Noted = TypeVar("Noted", Run, Facts)
 AnyRow: TypeAlias = Outcome | Measurement | TrainingRow | ClaimResult | Repetition
 
 
-class Damaged(UsageError):
+class DamagedFile(UsageError):
     """A file of results that was edited or truncated; `refusal` has its path and line."""
 
     def __init__(self, path: Path, why: str, where: str = "") -> None:
@@ -90,7 +90,7 @@ def packed(data: bytes) -> bytes:
 
 
 def unpacked(path: Path) -> bytes:
-    """The content of a file, decompressed if its name ends in .gz. Raises Damaged if decompression fails."""
+    """The content of a file, decompressed if its name ends in .gz. Raises DamagedFile if decompression fails."""
     with file_errors(path, "read"):
         data = read_bytes(path)
     if path.suffix != ".gz":
@@ -99,16 +99,16 @@ def unpacked(path: Path) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             content = file.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise Damaged(path, f"it cannot be unpacked ({error})") from None
+        raise DamagedFile(path, f"it cannot be unpacked ({error})") from None
     if len(content) > LARGEST:
-        raise Damaged(path, f"it holds more than {LARGEST / 2**20:.0f} MiB")
+        raise DamagedFile(path, f"it holds more than {LARGEST / 2**20:.0f} MiB")
     return content
 
 
 def read_run(folder: Path) -> Run:
     """The run in a folder, with its facts. Its id and its machine's name are those of the folders.
 
-    Raises Damaged for an invalid file, and UsageError for another format.
+    Raises DamagedFile for an invalid file, and UsageError for another format.
     """
     path = folder / RUN
     with file_errors(path, "read"):
@@ -127,7 +127,7 @@ def _decoded(path: Path, data: bytes, kind: type[Noted]) -> Noted:
         if version == FORMAT or kind is Facts:
             return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
-        raise Damaged(path, *_message(error)) from None
+        raise DamagedFile(path, *_message(error)) from None
     remedy = "attnsuite at commit 16487cc reads it" if version == FORMAT - 1 else "update attnsuite"
     raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which this attnsuite reads; {remedy}")
 
@@ -146,7 +146,7 @@ def facts_text(facts: Facts) -> bytes:
 def read_rows(folder: Path, kind: str, refusals: list[Refusal] | None = None) -> list[AnyRow]:
     """The rows of one kind of a run, in file order.
 
-    Raises Damaged for the first invalid line; with `refusals`, all invalid lines are added to that list instead.
+    Raises DamagedFile for the first invalid line; with `refusals`, all invalid lines are added to that list instead.
     """
     paths = (folder / f"{kind}{suffix}" for suffix in SUFFIXES)
     return [row for path in paths if path.exists() for row in _rows(path, KINDS[kind], refusals)]
@@ -161,13 +161,13 @@ def _rows(path: Path, kind: type[AnyRow], refusals: list[Refusal] | None) -> lis
         return [_checked(row) for row in decoder.decode_lines(data)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # line by line, to name the line
-    rows, errors = [], list[Damaged]()
+    rows, errors = [], list[DamagedFile]()
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
         try:
             rows.append(_checked(decoder.decode(line)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             why, where = _message(error)
-            errors.append(Damaged(path, why, ", ".join(filter(None, (f"line {number}", where)))))
+            errors.append(DamagedFile(path, why, ", ".join(filter(None, (f"line {number}", where)))))
     if refusals is None:
         raise errors[0]
     refusals += [error.refusal for error in errors[:SHOWN_ERRORS]]

@@ -25,7 +25,7 @@ from attnsuite.model.files import file_errors, read_text, replace_file
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.model.rows import Amount, Count, Name, Row, Text, lean, table_in_words
 from attnsuite.model.statistics import interval
-from attnsuite.results.format import Damaged, read_rows
+from attnsuite.results.format import DamagedFile, read_rows
 from attnsuite.results.recorded import machines, runs_of
 from attnsuite.results.steps import LEAST, steps_of
 
@@ -241,7 +241,7 @@ def _stored(path: Path) -> Iterator[Line]:
             cells = {name: value for name, value in row.items() if value}
             yield msgspec.convert({"commit": "", "torch": "", **cells}, Line, strict=False)
         except (msgspec.ValidationError, TypeError) as error:
-            raise Damaged(path, str(error), f"line {number}") from None
+            raise DamagedFile(path, str(error), f"line {number}") from None
 
 
 def lines_of(run: Run, measurements: Sequence[Measurement], outcomes: Iterable[Outcome]) -> Iterator[Line]:

@@ -21,7 +21,7 @@ LONGEST_REQUEST = 100
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """The result of merging: new runs, each with its machine's folder and its number of rows; and notes."""
 
     runs: Sequence[tuple[Run, int]]
@@ -33,7 +33,7 @@ class Merged:
         return list(dict.fromkeys(run.machine.name for run, _ in self.runs))
 
 
-def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged:
+def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> MergeResult:
     """Copy all finished runs in these folders, at any depth, into one folder of results.
 
     Runs are immutable and are not combined: the newest row of a test counts. Merging again changes nothing.
@@ -57,7 +57,7 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged:
         notes += [note] if note else []
         if target := _copy(folder, into / machine.name):
             copied.append((read_run(target), rows[folder]))
-    return Merged(copied, list(dict.fromkeys(notes)))
+    return MergeResult(copied, list(dict.fromkeys(notes)))
 
 
 def missing_shards(runs: Sequence[Run]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from attnsuite.model.comparison import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Rat
 from attnsuite.model.faster import MARGIN, judged
 from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, Interval, interval, student
-from attnsuite.results.recorded import Recorded
+from attnsuite.results.recorded import MachineRecord
 
 NO_SPREAD = "the spread between runs is not known; `attnsuite audit --between-runs` measures it"
 TOO_FEW = "too few rounds"
@@ -167,7 +167,9 @@ class Difference:
         return Interval(self.log, self.log - half, self.log + half)
 
 
-def times_of_runs(old: Recorded, new: Recorded, known: Sequence[Spread], margin: float = MARGIN) -> list[Ratio]:
+def times_of_runs(
+    old: MachineRecord, new: MachineRecord, known: Sequence[Spread], margin: float = MARGIN
+) -> list[Ratio]:
     """The ratios of all times that both sides have, in the order of rows; a difference below `margin` is not claimed.
 
     A ratio is of times relative to the baseline's if both runs have the same baseline in the same table, and of times
@@ -176,17 +178,17 @@ def times_of_runs(old: Recorded, new: Recorded, known: Sequence[Spread], margin:
     return judged_together(list(_differences(old, new, known)), margin)
 
 
-def memories_of_runs(old: Recorded, new: Recorded, margin: float = MARGIN) -> list[Ratio]:
+def memories_of_runs(old: MachineRecord, new: MachineRecord, margin: float = MARGIN) -> list[Ratio]:
     """The ratios of all peaks that both sides have, in the order of rows."""
     return [memory(before, after, margin) for before, after in _pairs(old, new) if before.peak is not None]
 
 
-def of_one_run(old: Recorded, new: Recorded) -> int:
+def of_one_run(old: MachineRecord, new: MachineRecord) -> int:
     """The number of measurements that are the same row of the same run on both sides; they are not compared."""
     return len({(run, row.key) for run, row in old.measured} & {(run, row.key) for run, row in new.measured})
 
 
-def _pairs(old: Recorded, new: Recorded) -> Iterator[tuple[Measurement, Measurement]]:
+def _pairs(old: MachineRecord, new: MachineRecord) -> Iterator[tuple[Measurement, Measurement]]:
     before = {row.key: (run, row) for run, row in old.measured}
     for run, row in new.measured:
         its, other = before.get(row.key, (run, row))
@@ -194,8 +196,8 @@ def _pairs(old: Recorded, new: Recorded) -> Iterator[tuple[Measurement, Measurem
             yield other, row
 
 
-def _differences(old: Recorded, new: Recorded, known: Sequence[Spread]) -> Iterator[Difference]:
-    sides = [_Timed(old), _Timed(new)]
+def _differences(old: MachineRecord, new: MachineRecord, known: Sequence[Spread]) -> Iterator[Difference]:
+    sides = [_TimedRows(old), _TimedRows(new)]
     for before, after in _pairs(old, new):
         relative = _unchanged(sides, before)
         logs = [side.logs(row, relative) for side, row in zip(sides, (before, after), strict=True)]
@@ -213,10 +215,10 @@ def _differences(old: Recorded, new: Recorded, known: Sequence[Spread]) -> Itera
             yield Difference(before, after, log, deviation, spread.runs)
 
 
-class _Timed:
+class _TimedRows:
     """The measurements of a side by key, and their runs."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: MachineRecord) -> None:
         self._rows = {row.key: (recorded.runs[identity], row) for identity, row in recorded.measured}
 
     def run(self, row: Measurement) -> Run:
@@ -239,7 +241,7 @@ class _Timed:
         return [math.log(sample / its) for sample, its in zip(measured.seconds, base.seconds, strict=False)]
 
 
-def _unchanged(sides: Sequence[_Timed], row: Measurement) -> bool:
+def _unchanged(sides: Sequence[_TimedRows], row: Measurement) -> bool:
     """Whether both sides have the baseline in the same table, with the same source and the same libraries."""
     (old, base), (new, other) = [(side.run(row), side.baseline(row)) for side in sides]
     if base is None or other is None:
@@ -257,7 +259,7 @@ def _same_libraries(old: Run, new: Run) -> bool:
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedTimes:
     """The times of a workload in pairs of processes: for each pair, the rows of both sides."""
 
     pairs: Sequence[tuple[Measurement, Measurement]]
@@ -289,12 +291,12 @@ class Paired:
         return signed_rank(self.logs, 1 - doubt)
 
 
-def times(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
+def times(paired: Sequence[PairedTimes], margin: float = MARGIN) -> list[Ratio]:
     """The ratios of times in pairs, judged together; a difference below `margin` is not claimed."""
     return judged_together(sorted(paired, key=lambda pairs: bool(pairs.why)), margin)
 
 
-def memories(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
+def memories(paired: Sequence[PairedTimes], margin: float = MARGIN) -> list[Ratio]:
     """The ratios of peaks, of the median pair of those that were measured."""
     known = ([p for p in timed.pairs if p[0].peak is not None and p[1].peak is not None] for timed in paired)
     ratios = [sorted((memory(*pair, margin) for pair in pairs), key=lambda ratio: ratio.ratio) for pairs in known]

@@ -24,7 +24,7 @@ from attnsuite.model import (
 )
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.model.statistics import Interval, interval
-from attnsuite.results.format import KINDS, RUN, AnyRow, Damaged, altered, read_rows, read_run, refuse_former
+from attnsuite.results.format import KINDS, RUN, AnyRow, DamagedFile, altered, read_rows, read_run, refuse_former
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
@@ -37,7 +37,7 @@ TABLES = {"conformance": "outcomes", "benchmark": "measurements", "learning": "t
 
 
 @dataclass(frozen=True)
-class Recorded:
+class MachineRecord:
     """The record of one machine: the newest row of each test, and the runs of the machine.
 
     `runs` are by id, the newest last. `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
@@ -103,7 +103,7 @@ def runs_of(results: Path, machine: str) -> dict[Path, Run]:
 
 
 @gc_paused()
-def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = lambda run: True) -> Recorded:
+def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = lambda run: True) -> MachineRecord:
     """The record of one machine from the `wanted` runs. Raises UsageError for files that cannot be read."""
     folders = {folder: run for folder, run in runs_of(results, machine).items() if wanted(run)}
     runs = {run.id: run for run in folders.values()}
@@ -112,13 +112,13 @@ def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = la
         for kind in KINDS:
             rows[kind] += [(run.id, row) for row in read_rows(folder, kind)]
         if refusals := altered(folder, run):
-            raise Damaged(Path(refusals[0].path), refusals[0].why)
+            raise DamagedFile(Path(refusals[0].path), refusals[0].why)
     outcomes, measurements, trainings, claims = (newest(runs, rows[kind]) for kind in TABLES.values())
     repeats = tuple(row for _, row in rows["repeats"])
-    return Recorded(machine, runs, outcomes, measurements, trainings, claims, repeats)
+    return MachineRecord(machine, runs, outcomes, measurements, trainings, claims, repeats)
 
 
-def read(results: Path = RESULTS) -> dict[str, Recorded]:
+def read(results: Path = RESULTS) -> dict[str, MachineRecord]:
     """The records of all machines that have runs, by name."""
     recorded = (read_machine(results, machine) for machine in machines(results))
     return {record.machine: record for record in recorded if record.runs}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnsuite.model import Refusal, Run, UsageError
 from attnsuite.model.garbage_collection import gc_paused
-from attnsuite.results.format import FORMER, KINDS, RUN, Damaged, altered, read_rows, read_run
+from attnsuite.results.format import FORMER, KINDS, RUN, DamagedFile, altered, read_rows, read_run
 
 
 @gc_paused()
@@ -18,7 +18,7 @@ def verify(machine: Path) -> list[Refusal]:
     for folder in sorted(path.parent for path in machine.glob(f"*/{RUN}")):
         try:
             run = read_run(folder)
-        except Damaged as damaged:
+        except DamagedFile as damaged:
             refusals.append(damaged.refusal)
         except UsageError as error:
             refusals.append(Refusal(str(folder / RUN), "", str(error).removeprefix(f"{folder / RUN}: ")))
@@ -40,6 +40,6 @@ def _rows(folder: Path) -> Iterator[Refusal]:
         refusals: list[Refusal] = []
         try:
             read_rows(folder, kind, refusals)
-        except Damaged as damaged:
+        except DamagedFile as damaged:
             refusals.append(damaged.refusal)
         yield from refusals

@@ -57,7 +57,7 @@ def test_a_provider_that_onnxruntime_gave_up_is_no_cpu(monkeypatch: pytest.Monke
 def test_cuda_is_asked_for_by_number_and_with_all_bits_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    class Recorded:
+    class MachineRecord:
         def __init__(self, *_: object, providers: object) -> None:
             asked.append(providers)
 
@@ -67,7 +67,7 @@ def test_cuda_is_asked_for_by_number_and_with_all_bits_of_float32(monkeypatch: p
             return ["CUDAExecutionProvider", "CPUExecutionProvider"]
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
-    monkeypatch.setattr(onnxruntime, "InferenceSession", Recorded)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", MachineRecord)
 
     assert Session(doubled(), "cuda:1").provider == "CUDAExecutionProvider"
     assert asked == [[("CUDAExecutionProvider", {"device_id": "1", "use_tf32": "0"})]]

@@ -12,7 +12,7 @@ from pytest_benchmark.stats import Stats
 
 from attnsuite.model import EVERY_CASE, Machine, Measurement, Run, UsageError
 from attnsuite.report.pytest_benchmark import statistics, write_benchmark_json
-from attnsuite.results import Recorded
+from attnsuite.results import MachineRecord
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 4, 8 * 2**30, "Linux", ("NVIDIA H200",))
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0"}
@@ -41,7 +41,7 @@ TWO_GROUPS = [
 
 
 def recorded(*measurements, runs=(RUN,), of=None):
-    return Recorded(
+    return MachineRecord(
         MACHINE.name, {run.id: run for run in runs}, (), tuple((of or runs[-1].id, each) for each in measurements)
     )
 
@@ -190,7 +190,7 @@ def test_rows_of_an_earlier_run_have_their_own_group(tmp_path):
         ("r1", measurement("attention/matmul")),
         ("r1", measurement("attention/matmul", "vit")),
     )
-    path = write_benchmark_json(tmp_path, Recorded(MACHINE.name, both, (), rows))
+    path = write_benchmark_json(tmp_path, MachineRecord(MACHINE.name, both, (), rows))
 
     assert [benchmark["group"] for benchmark in json.loads(path.read_text())["benchmarks"]] == [
         "ladder/1k float32 cpu 1 thread forward hot",

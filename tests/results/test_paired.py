@@ -12,7 +12,7 @@ from attnsuite.model.statistics import LEVEL
 from attnsuite.results.ratios import (
     FEWEST_PAIRS,
     TOO_FEW_PAIRS,
-    Paired,
+    PairedTimes,
     memories,
     pairs_needed,
     pairs_of,
@@ -33,7 +33,7 @@ def row(kind, random, factor=1.0, rounds=12):
 
 
 def paired(kind, random, factor=1.0, pairs=FEWEST_PAIRS):
-    return Paired([(row(kind, random), row(kind, random, factor)) for _ in range(pairs)])
+    return PairedTimes([(row(kind, random), row(kind, random, factor)) for _ in range(pairs)])
 
 
 def verdicts(kind, factor, count, together=1):
@@ -89,7 +89,7 @@ def test_memory_is_that_of_the_pair_in_the_middle():
     peaks = [(100e6, 150e6), (100e6, 200e6), (100e6, 900e6)]
     pairs = [tuple(measured(memory={"resident": peak, "retained": 0.0}) for peak in both) for both in peaks]
 
-    (result,) = memories([Paired([*pairs, (measured(memory={}), measured(memory={}))])])
+    (result,) = memories([PairedTimes([*pairs, (measured(memory={}), measured(memory={}))])])
 
     assert (result.verdict, result.ratio) == ("more", 2.0)
 
