@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -61,10 +60,6 @@ def statuses(outcomes: Iterable[Outcome]) -> set[str]:
 def about(outcomes: Iterable[Outcome]) -> dict[str, str]:
     """The outcomes about the whole implementation: details by case."""
     return {outcome.case: outcome.detail for outcome in outcomes if outcome.dtype == EVERY_CASE}
-
-
-def scores_of(query: Tensor, key: Tensor, scale: float | None = None) -> Tensor:
-    return query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
 
 
 def counted(function: Function) -> tuple[Function, list[tuple[Any, ...]]]:

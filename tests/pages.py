@@ -1,8 +1,5 @@
 """Builders for tests of reports: a timed run and its rows."""
 
-from collections import defaultdict
-
-import builders
 from builders import BASELINES, RUN, measured, without_time
 from msgspec.structs import replace
 
@@ -11,21 +8,9 @@ from attnsuite.model import EVERY_CASE, Facts, WorkloadFacts
 LENGTHS = (1, 2, 8, 16, 32)
 WORKLOADS = {
     "vit/b16": WorkloadFacts("vit", "12 heads, length 197", "a layer of ViT-B/16", 197),
-    "vit/b16-batch8": WorkloadFacts("vit", "batch 8, length 197", "the same, 8 images", 197),
     **{f"ladder/{k}k": WorkloadFacts("ladder", f"length {k * 1024}", "one head: growth", k * 1024) for k in LENGTHS},
 }
-SPENT = {"rounds": 30.0, "starts": 6, "memory": 24.0}
-TIMED = replace(RUN, facts=Facts(BASELINES, workloads={"attention": WORKLOADS}, profile="quick", seconds=SPENT))
-LATER = replace(TIMED, id="r2", started="2026-02-02T00:00:00+00:00", finished="2026-02-02T01:00:00+00:00")
-
-
-def recorded(*rows, runs=(TIMED,)):
-    """The contents of results/: rows of the first run, or pairs of a run's id and a row."""
-    found = defaultdict(list)
-    for row in rows:
-        identity, each = row if isinstance(row, tuple) else (runs[0].id, row)
-        found[identity].append(each)
-    return builders.recorded(found, runs)
+TIMED = replace(RUN, facts=Facts(BASELINES, workloads={"attention": WORKLOADS}))
 
 
 def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
