@@ -175,9 +175,7 @@ def test_the_gate_has_the_largest_number_of_threads_of_a_table(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("status", ["timeout", "crashed"])
-def test_consecutive_timeouts_and_crashes_end_the_tests(
-    monkeypatch: pytest.MonkeyPatch, status: str
-) -> None:
+def test_consecutive_timeouts_and_crashes_end_the_tests(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     check = FakeCheck(lambda case: status)
     gate = gate_of(monkeypatch, check)
 
