@@ -19,17 +19,7 @@ if TYPE_CHECKING:
     from attnsuite.worker.worker import Timeout as Timeout
     from attnsuite.worker.worker import Worker as Worker
 
-__all__ = [
-    "Crash",
-    "Failure",
-    "Ready",
-    "Timeout",
-    "Worker",
-    "await_servers",
-    "forget_servers",
-    "prewarm",
-    "run_calls",
-]  # fmt: skip
+__all__ = ["Crash", "Failure", "Ready", "Timeout", "Worker", "await_servers", "forget_servers", "prewarm", "run_calls"]
 
 _MODULES = {**dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"), "run_calls": "calling"}
 

@@ -1,4 +1,4 @@
-"""What can be asked of a benchmark."""
+"""Requests of benchmarks, and their tables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any],
         ({"workloads": ("ladder/64k",), "profile": "quick"}, "ladder/64k: not in the profile quick, but in "),
     ],
 )
-def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any], says: str) -> None:
+def test_unknown_workloads_are_refused_in_one_line(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
         Request(**asked).tables(CONTRACT)
 
@@ -69,7 +69,7 @@ def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any]
         ),
     ],
 )
-def test_a_shape_that_no_memory_holds_is_said_with_what_it_needs_and_what_there_is(
+def test_a_shape_beyond_memory_is_refused_with_its_size_and_the_limit(
     shape: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request, "memory_limit", lambda: 2**31)
@@ -89,20 +89,26 @@ def test_a_shape_that_no_memory_holds_is_said_with_what_it_needs_and_what_there_
         ({"workloads": (TINY,), "budget": 2.5}, 2.5, 5.5),
     ],
 )
-def test_a_named_workload_is_timed_as_shortly_as_quick_does_unless_a_profile_or_a_budget_is_asked(
+def test_named_workloads_have_the_budget_of_quick_by_default(
     asked: dict[str, Any], budget: float, slowest: float
 ) -> None:
     assert (Request(**asked).seconds, Request(**asked).slowest) == (budget, slowest)
 
 
-def test_a_backward_that_there_is_not_is_said() -> None:
-    with pytest.raises(
-        UsageError, match=r"^translator/10, .*: transformer has no backward; it is timed forward, or as a training step"
-    ):
-        Request(("translator",), backward=True).tables(contract("transformer"))
+@pytest.mark.parametrize(
+    ("asked", "name", "says"),
+    [
+        ({"workloads": ("translator",), "backward": True}, "transformer",
+         "translator/10, .*: transformer has no backward; it is timed forward, or as a training step"),
+        ({"workloads": (TINY,), "step": True}, "attention", f"{TINY}: there is no training step of attention to time$"),
+    ],
+)  # fmt: skip
+def test_an_impossible_direction_is_refused(asked: dict[str, Any], name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=f"^{says}"):
+        Request(**asked).tables(contract(name))
 
 
-def test_a_group_is_what_a_device_is_usually_asked_of_it() -> None:
+def test_a_group_is_its_part_of_the_usual_profile() -> None:
     ladder = {table.workload.name for table in Request(("ladder",)).tables(CONTRACT)}
 
     assert ladder == {w.name for w in CONTRACT.workloads() if w.group == "ladder" and "standard" in w.profiles}
@@ -127,16 +133,11 @@ def test_backward_is_timed_alone_and_together_with_forward() -> None:
     assert [table.direction for table in tables] == ["forward", "backward", "forward_backward"]
 
 
-def test_a_training_step_is_timed_beside_forward() -> None:
+def test_a_training_step_is_timed_with_forward() -> None:
     tables = Request(("translator/10",), step=True).tables(contract("seq2seq_attention"))
 
     assert [table.direction for table in tables] == ["forward", "step"]
     assert tables[1].title == "translator/10 step"
-
-
-def test_a_step_of_what_is_not_trained_is_refused_in_one_line() -> None:
-    with pytest.raises(UsageError, match=f"^{TINY}: there is no training step of attention to time$"):
-        Request((TINY,), step=True).tables(CONTRACT)
 
 
 def test_cores_are_one_thread_of_each_physical_core(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +169,7 @@ class Masked(Workload):
         (torch.zeros(6, 6, device="meta"), True),
     ],
 )
-def test_what_a_mask_of_a_workload_needs_is_known_before_it_is_timed(
+def test_the_features_of_a_workload_s_mask_are_known_in_advance(
     mask: torch.Tensor, needs_empty_row: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Masked, "mask", mask)

@@ -46,42 +46,34 @@ def test_what_passed_is_stored_and_what_failed_is_not(mine: Declaration) -> None
     assert not VerdictCache("cuda").outcomes(mine)
 
 
-def changed_file(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
-    Path(mine.file).write_text(SOURCE.replace("value)\n", "value) * 1\n"))
-
-
-def changed_import(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
-    Path(mine.file).with_name("helper.py").write_text("SCALE = 2\n")
-
-
-def changed_environment(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("MY_KERNEL_TILE", "64")
-
-
-def changed_suite(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(machine, "suite_hash", lambda: "another")
-
-
-def changed_versions(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
+def change_versions(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
     (Path(mine.file).parent / "torch-0.dist-info").mkdir()
     patch.syspath_prepend(Path(mine.file).parent)
 
 
-def damaged_file(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
+def damage_file(mine: Declaration, patch: pytest.MonkeyPatch) -> None:
     (file,) = Path(os.environ["ATTNSUITE_CACHE"]).glob("verdicts/*")
     file.write_bytes(file.read_bytes().replace(b"plain/small", b"plain/other"))
 
 
-@pytest.mark.parametrize(
-    "change", [changed_file, changed_import, changed_environment, changed_suite, changed_versions, damaged_file]
-)
+CHANGES: dict[str, Callable[[Declaration, pytest.MonkeyPatch], object]] = {
+    "file": lambda mine, patch: Path(mine.file).write_text(SOURCE.replace("value)\n", "value) * 1\n")),
+    "imported file": lambda mine, patch: Path(mine.file).with_name("helper.py").write_text("SCALE = 2\n"),
+    "environment": lambda mine, patch: patch.setenv("MY_KERNEL_TILE", "64"),
+    "suite": lambda mine, patch: patch.setattr(machine, "suite_hash", lambda: "another"),
+    "versions": change_versions,
+    "damaged file": damage_file,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_after_a_change_nothing_stored_is_valid(
-    mine: Declaration, monkeypatch: pytest.MonkeyPatch, change: Callable[[Declaration, pytest.MonkeyPatch], None]
+    mine: Declaration, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     store(mine)
     assert VerdictCache("cpu").outcomes(mine)
 
-    change(mine, monkeypatch)
+    CHANGES[change](mine, monkeypatch)
 
     assert not VerdictCache("cpu").outcomes(mine)
 

@@ -37,7 +37,10 @@ def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many() -> None:
 @pytest.mark.slow
 def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_weighed_does_not() -> None:
     bench = "attnsuite.benchmark.measure.bench"
-    with Worker(TELLS, service=f"{bench}:begin") as timed, Worker(TELLS, service=f"{bench}:begin_for_memory") as weighed:
+    with (
+        Worker(TELLS, service=f"{bench}:begin") as timed,
+        Worker(TELLS, service=f"{bench}:begin_for_memory") as weighed,
+    ):
         assert told(timed, "frozen") == "RuntimeError: 0"
         assert told(timed, "looked through") == "RuntimeError: 0"
         assert int(told(weighed, "frozen").removeprefix("RuntimeError: ")) > 100_000

@@ -130,28 +130,25 @@ def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure(
         ask(honest, Acknowledgement, "configure", threads=-1, memory_limit=0)
 
 
-def test_a_function_that_changes_the_thread_count_is_refused_and_nothing_else_is_said() -> None:
-    threads = torch.get_num_threads()
+THREADS = torch.get_num_threads()
 
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        (lambda: torch.set_num_threads(THREADS + 1), f"number of threads from {THREADS} to {THREADS + 1}"),
+        (lambda: torch.set_default_dtype(torch.float64), "default dtype to torch.float64"),
+    ],
+)
+def test_a_function_that_changes_a_global_setting_is_refused(change: Callable[[], None], detail: str) -> None:
     def function(*tensors: Tensor) -> Tensor:
-        torch.set_num_threads(threads + 1)
+        change()
         return sdpa(*tensors)
 
-    answer = prepare(bench_of(function, threads))
+    answer = prepare(bench_of(function, THREADS))
 
-    assert answer == NoResult(Status.REFUSED, f"it changed the number of threads from {threads} to {threads + 1}")
-    assert torch.get_num_threads() == threads
-
-
-def test_a_function_that_changes_the_default_dtype_is_refused_and_nothing_else_is_said() -> None:
-    def function(*tensors: Tensor) -> Tensor:
-        torch.set_default_dtype(torch.float64)
-        return sdpa(*tensors)
-
-    answer = prepare(function)
-
-    assert answer == NoResult(Status.REFUSED, "it changed the default dtype to torch.float64")
-    assert torch.get_default_dtype() == torch.float32
+    assert answer == NoResult(Status.REFUSED, f"it changed the {detail}")
+    assert (torch.get_num_threads(), torch.get_default_dtype()) == (THREADS, torch.float32)
 
 
 def test_a_clock_that_stands_still_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from clocks import Device, Time
 
@@ -16,34 +18,26 @@ def test_the_first_call_is_timed_without_what_comes_before_it(now: Time) -> None
     assert watch.first_call() == 7.0
 
 
-def test_warm_up_goes_on_while_calls_get_faster(now: Time) -> None:
-    slowing_down_less = [0.1 * 0.9**step for step in range(14)]
-    watch = Stopwatch(now.takes(*slowing_down_less, 0.001))
-
-    spent, expected = watch.warm_up()
-
-    assert expected == pytest.approx(0.001)
-    assert spent == pytest.approx(sum(slowing_down_less) + 4 * 0.001), "until three are no faster than any before"
+FASTER = [0.1 * 0.9**step for step in range(14)]
 
 
-def test_warm_up_of_short_calls_lasts_as_long_as_a_sample(now: Time) -> None:
-    spent, expected = Stopwatch(now.takes(1e-5)).warm_up()
+@pytest.mark.parametrize(
+    ("calls", "least", "most", "expected"),
+    [
+        ((*FASTER, 0.001), sum(FASTER) + 0.0039, sum(FASTER) + 0.0041, 0.001),  # until three are no faster than before
+        ((1e-5,), measure.SAMPLE, measure.SAMPLE + 3e-5, 1e-5),  # as long as a sample
+        ((30.0,), 30.0, 30.0, 30.0),  # one long call
+        ([0.1 * 0.95**step for step in range(200)], measure.LONGEST_WARM_UP, measure.LONGEST_WARM_UP + 0.1, None),
+    ],
+    ids=["faster", "short", "long", "faster for ever"],
+)
+def test_warm_up_ends_when_calls_get_no_faster(
+    now: Time, calls: Sequence[float], least: float, most: float, expected: float | None
+) -> None:
+    spent, seconds = Stopwatch(now.takes(*calls)).warm_up()
 
-    assert measure.SAMPLE < spent < measure.SAMPLE + 3e-5
-    assert expected == pytest.approx(1e-5)
-
-
-def test_warm_up_of_long_calls_is_one_call(now: Time) -> None:
-    function = now.takes(30.0)
-
-    assert Stopwatch(function).warm_up() == (30.0, 30.0)
-    assert function() == 1, "this is the second"
-
-
-def test_warm_up_ends_though_calls_get_faster_for_ever(now: Time) -> None:
-    spent, _ = Stopwatch(now.takes(*(0.1 * 0.95**step for step in range(200)))).warm_up()
-
-    assert measure.LONGEST_WARM_UP < spent < measure.LONGEST_WARM_UP + 0.1
+    assert least <= spent <= most
+    assert expected is None or seconds == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
