@@ -13,7 +13,7 @@ from attnsuite.model import Outcome, Reason, Status
 from attnsuite.registry import Declaration
 
 Result = tuple[Reply, ...] | NoReply
-"""The replies to the calls of a test, or the reason why there are none."""
+"""The replies to the calls of a test, or why it has no reply."""
 Run = Callable[[Sequence[Call]], Result]
 """Makes the calls of a test."""
 Meanwhile = Callable[[], object]
@@ -41,6 +41,7 @@ class Implementation:
 
     @property
     def name(self) -> str:
+        """Its full name."""
         return self.declaration.full_name
 
     @property
@@ -120,6 +121,7 @@ class CaseTests:
         self._stored: dict[tuple[str, str, str], CaseTest] = {}
 
     def test(self, case: Case, dtype: str, conventions: Conventions) -> CaseTest:
+        """The test of a case in a dtype under these conventions."""
         key = (case.name, dtype, repr(sorted(conventions.items())))
         if key in self._stored:
             return self._stored[key]

@@ -231,6 +231,7 @@ class Check:
         return self.diagnosed_alone(next(self.outcomes([(case, dtype)])))
 
     def test(self, case: Case, dtype: str) -> CaseTest:
+        """The test of a case in a dtype, under the declared conventions."""
         return self.inputs.test(case, dtype, self.implementation.understood)
 
     def result(self, test: CaseTest, meanwhile: Meanwhile = lambda: None) -> Result | Outcome:
@@ -263,6 +264,7 @@ class Check:
 
     @cached_property
     def diagnostician(self) -> Diagnostician:
+        """The diagnosis of failures under the declared conventions."""
         return Diagnostician(self.implementation.contract, self.implementation.understood)
 
     def diagnosed(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:

@@ -137,6 +137,7 @@ class WrongResult:
         return effect
 
     def effect_of(self, function: Callable[..., Any], least: float = CLEARLY_WRONG) -> Effect:
+        """The effect of a function, with the random numbers that the replies show."""
         with replayed_draws(self.draws):
             replies = run_calls(function, self.calls)
         if any(reply.output is None for reply in replies) or not self.is_wrong(replies, least):

@@ -108,7 +108,7 @@ def _has_no_result(outcome: Outcome) -> bool:
 
 
 def operators_used(check: Check, outcomes: Sequence[Outcome]) -> Operators | None:
-    """The operators that run in the first test of each family that has a result; None where there is none."""
+    """The operators that run in the first test of each family that has a result; None without results."""
     ran: Counter[str] = Counter()
     sampled = 0
     for test in _first_of_families(check, outcomes):

@@ -169,21 +169,26 @@ class Xfail(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> str:
+        """The mark of a failure that it covers."""
         return f"a gap ({self.reason})"
 
     @property
     def about(self) -> str:
+        """The case of the outcome that says it no longer holds."""
         return f"gap/{self.pattern}"
 
     def covers(self, outcome: Outcome) -> bool:
+        """Whether it expects this failure."""
         if self.dtypes and outcome.dtype not in self.dtypes:
             return False
         return self.bug.covers_case(outcome) if self.bug else matches(outcome.case, self.pattern)
 
     def must_fail(self, outcome: Outcome) -> bool:
+        """Whether it no longer holds if this outcome is `passed`."""
         return self.covers(outcome) and (self.bug is None or self.bug.always_covers_case(outcome))
 
     def closed(self, passing: str) -> str:
+        """The complaint that these tests pass."""
         return f"{self.where} says these fail, but they pass: {passing}; remove or narrow the line"
 
     def idle(self, outcomes: Iterable[Outcome]) -> str:

@@ -76,7 +76,7 @@ class CheckRequest:
         return [*(case for case in cases if case.family not in families), *combined]
 
     def tests(self, contract: Contract) -> list[CaseDtype]:
-        """The cases and dtypes that the patterns select, in the order of cases. UsageError if there are none."""
+        """The cases and dtypes that the patterns select, in the order of cases. UsageError if they select no test."""
         cases = self.all_cases(contract)
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):

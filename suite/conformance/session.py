@@ -149,6 +149,7 @@ class Session:
         return len(self.tests_of(declaration, contract_named(declaration.contract))) if _has_tests(declaration) else 1
 
     def tests(self, contract: Contract) -> list[CaseDtype]:
+        """The tests of a contract that the request selects."""
         if contract.name not in self._tests:
             self._tests[contract.name] = self.request.tests(contract)
         return self._tests[contract.name]
@@ -176,11 +177,13 @@ class Session:
         return len({case.family for case, _ in self.tests(contract_named(declaration.contract))})
 
     def inputs(self, contract: Contract) -> CaseTests:
+        """The inputs and expected values of a contract."""
         return self._inputs.setdefault(contract.name, CaseTests(contract, keep=self.several))
 
     # Known failures
 
     def known_bugs(self, contract: Contract) -> list[KnownBug]:
+        """The known bugs of a contract with the installed versions."""
         if contract.name not in self._bugs:
             self._bugs[contract.name] = known_bugs(contract.known_bugs, machine.versions())
         return self._bugs[contract.name]

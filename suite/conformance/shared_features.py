@@ -127,7 +127,7 @@ def _features(test: FeatureTest) -> Iterator[Feature]:
 def _rule(
     candidates: Sequence[Feature], passing_with: Mapping[Feature, int], count: int, allowed: int
 ) -> tuple[Feature, ...]:
-    """So many features, of different factors, that at most `allowed` passing tests have together; or empty.
+    """`count` features, of different factors, that at most `allowed` passing tests have together; or empty.
 
     Where several rules do, the one whose features alone separate most.
     """

@@ -37,10 +37,12 @@ class Rounded:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the numbers."""
         return self.value.shape
 
     @property
     def bounded(self) -> Bounded:
+        """The numbers with their bounds."""
         return Bounded(self.value, np.asarray(self.bound))
 
     @property
@@ -91,14 +93,17 @@ class Rounded:
         return whichever(self @ weights + bias, as_a_row)
 
     def sum(self, axis: int = -1, keepdims: bool = False) -> Rounded:
+        """The sum along an axis."""
         passed_on = self.bound.sum(axis, keepdims=keepdims)
         lost = self._summing(self.shape[axis]) * self.size.sum(axis, keepdims=keepdims)
         return self._made(self.value.sum(axis, keepdims=keepdims), passed_on + lost)
 
     def mean(self, axis: int = -1, keepdims: bool = False) -> Rounded:
+        """The mean along an axis."""
         return self.sum(axis, keepdims) * (1 / self.shape[axis])
 
     def exp(self) -> Rounded:
+        """The exponential of each number."""
         value = self._by("exp")
         return self._made(value, abs(value).astype(np.float64) * np.expm1(np.minimum(self.bound, 700.0)), LIBRARY)
 
@@ -109,16 +114,19 @@ class Rounded:
         return self._made(value, np.where(np.isnan(passed_on), np.inf, passed_on), LIBRARY)
 
     def tanh(self) -> Rounded:
+        """The hyperbolic tangent of each number."""
         value = self._by("tanh")
         slope = 1 - value.astype(np.float64) ** 2
         return self._made(value, np.minimum(self.bound, slope * self.bound + TANH_BEND * self.bound**2), LIBRARY)
 
     def sqrt(self) -> Rounded:
+        """The square root of each number."""
         size = self.value.astype(np.float64)
         passed_on = np.sqrt(size + self.bound) - np.sqrt(np.maximum(size - self.bound, 0.0))
         return self._made(self._by("sqrt"), passed_on)
 
     def relu(self) -> Rounded:
+        """The number, or 0 where it is negative."""
         value = np.where(self.value > 0, self.value, np.zeros_like(self.value))
         bound = np.where(self.value.astype(np.float64) > -self.bound, self.bound, 0.0)
         return type(self)(value, bound, self.precision)
@@ -219,12 +227,15 @@ class Unbounded(Rounded):
         return Unbounded(self.value @ other.value, 0.0, self.precision)
 
     def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
+        """self @ weights + bias."""
         return self @ weights + bias
 
     def softmax(self, allowed: Array | None = None) -> Rounded:
+        """Weights over the last axis."""
         return Unbounded(self._weights(allowed)[0], 0.0, self.precision)
 
     def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
+        """softmax(scores) @ values."""
         return Unbounded(self._weights(allowed)[0] @ values.value, 0.0, self.precision)
 
     def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:

@@ -1,8 +1,8 @@
 """Counts in random outputs, and the limits within which they stay for honest draws.
 
-A run has at most QUESTIONS statistical tests of all implementations together, and may accuse an honest implementation
-with probability FALSE_ALARM. By the union bound each test has the share FALSE_ALARM / QUESTIONS of it, 2e-13, whatever
-the tests have in common; each of the n statistics of a test has 2e-13 / n, and each of its two tails half of that.
+A run has at most MAX_TESTS statistical tests of all implementations together, and may accuse an honest implementation
+with probability FALSE_ALARM. By the union bound each test has the share FALSE_ALARM / MAX_TESTS of it, 2e-13, whatever
+the tests have in common. Each of the n statistics of a test has 2e-13 / n, and each of its two tails half of that.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Share:
 
     @property
     def value(self) -> float:
+        """The count."""
         return self.count
 
     def limits(self, tail: float) -> tuple[float, float]:
@@ -61,6 +62,7 @@ class Share:
         return _least(self.total, self.low, tail), self.total - _least(self.total, 1 - self.high, tail)
 
     def complaint(self, least: float, most: float) -> str:
+        """The complaint about a count outside these limits."""
         limits = str(least) if least == most else f"between {least} and {most}"
         return f"{self.count} of {self.total} {self.says}, should be {limits}"
 
@@ -97,6 +99,7 @@ class Spread:
 
     @property
     def value(self) -> float:
+        """The variation."""
         return float(((self.counts - self.draws * self.probability) ** 2).sum() / self.variance)
 
     @property
@@ -106,13 +109,16 @@ class Spread:
         return float(np.sqrt(self.counts.size * (2 + excess)))
 
     def limits(self, tail: float) -> tuple[float, float]:
+        """The limits that independent draws exceed on either side with this probability at most."""
         reach = -NormalDist().inv_cdf(tail) * self.deviation * WIDER
         return self.counts.size - reach, self.counts.size + reach
 
     def complaint(self, least: float, most: float) -> str:
+        """The complaint about a variation outside these limits."""
         return f"{self.says} vary {self.value / self.counts.size:.2f} times as much as independent draws do"
 
     def resembles(self, other: Spread) -> bool:
+        """Whether both variations are nearly as large."""
         smaller, larger = sorted([self.value, other.value])
         return larger <= SPREADS_ALIKE * smaller
 

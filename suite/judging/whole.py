@@ -5,8 +5,8 @@ and as likely up as down: a sum of squares, or along a direction, has a far smal
 
 A rounding error is uniform between ± half a step, variance h² / 3. Such errors are strictly sub-Gaussian: a weighted
 sum exceeds √(2 x · variance) with probability 2 e⁻ˣ at most (Hoeffding 1963). A sum of squares exceeds
-V + 2 √(V m x) + 2 m x with probability e⁻ˣ at most, V the expectation and m the largest eigenvalue of the covariance
-(Hsu, Kakade and Zhang 2012, theorem 2.1). Here m is the largest expectation of one row: rows must be independent, the
+V + 2 √(V m x) + 2 m x with probability e⁻ˣ at most (Hsu, Kakade and Zhang 2012, theorem 2.1). V is the expectation and
+m the largest eigenvalue of the covariance. Here m is the largest expectation of one row: rows must be independent, the
 errors within a row, which share their weights, need not be.
 """
 
@@ -80,7 +80,7 @@ class Whole:
         return found
 
     def between_two(self) -> Whole:
-        """The limits of the difference of two outputs, both of which have errors."""
+        """The limits of the difference of two outputs with errors."""
         directions = tuple(replace(each, drift=2 * each.drift) for each in self.directions)
         return replace(self, times=2 * self.times, drift=2 * self.drift, directions=directions)
 

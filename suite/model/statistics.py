@@ -86,7 +86,7 @@ def _unbiased(value: float, count: int) -> float:
 class ProcessVariation:
     """How the processes of one implementation vary.
 
-    `squares` is the sum of squared differences of their medians from the mean of these, with so many degrees of
+    `squares` is the sum of squared differences of their medians from the mean of these, with degrees of
     `freedom`; `noise` is the variance of such a median that the noise of rounds explains.
     """
 

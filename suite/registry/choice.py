@@ -19,7 +19,7 @@ from attnsuite.registry.source import UNDECORATED, listed, makes_models, syntax_
 def chosen(module: ModuleType, file: Path, contract: str) -> str:
     """The name of the object to test: the contract's name if bound, else that of the only candidate.
 
-    UsageError, in one line, where there are none or several.
+    UsageError, in one line, without a candidate or with several.
     """
     if hasattr(module, contract):
         return contract
@@ -62,7 +62,7 @@ def instead(module: ModuleType, file: Path, name: str) -> str:
 
 
 def why_none(file: Path) -> str:
-    """The likely cause of a name that is None: an import failed, and the file caught the error."""
+    """The likely cause of a name bound to `None`: an import failed, and the file caught the error."""
     with on_path(file.parent):
         missing = [name for name in imported_names(file.read_bytes()) if locate(name) is None]
     which = f" ({missing[0]} is not installed)" if missing else ""

@@ -29,7 +29,7 @@ class Declaration:
     function: str
     module: str = ""
     file: str = ""
-    """The path of the source; empty if there is none."""
+    """The path of the source; empty without a file."""
     parameters: tuple[str, ...] | None = None
     """The parameters that can be given by keyword; None if it takes any, or if only the import shows them."""
     requires: tuple[str, ...] = ()

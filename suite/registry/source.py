@@ -30,7 +30,7 @@ _parser = threading.Lock()
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """A decorated function or class. Its `parameters` are None where the source does not show them."""
+    """A decorated function or class. Its `parameters` are `None` where the source does not show them."""
 
     name: str
     line: int

@@ -181,7 +181,7 @@ class _Search:
         return [declaration for declaration in self.everything if self.contract in (None, declaration.contract)]
 
     def named(self, target: str) -> list[Declaration]:
-        """The declarations that a target names. UsageError if there are none."""
+        """The declarations that a target names. UsageError if it names nothing."""
         if found := _clear(target, _matching(target, self.registered)):
             return found
         if "+" in target and not _is_path(target):

@@ -89,7 +89,7 @@ def around_module(module: Any) -> list[str]:
         "",
         f"def {WEIGHTED}({inputs}, *, {'w_output=None, ' * has_output}num_heads):",
         "    width = w_query.shape[1]",
-        *["    w_output = torch.eye(width).to(query) if w_output is None else w_output"] * has_output,
+        *["    w_output = w_output if w_output is not None else torch.eye(width).to(query)"] * has_output,
         f"    if {{each.shape[-1] for each in ({inputs}{', w_output' * has_output})}} != {{width}}:",
         '        raise NotImplementedError("the module has one width")',
         *fill_in(name for name, value in arguments.items() if value == FILL_IN),

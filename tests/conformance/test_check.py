@@ -264,12 +264,6 @@ def bug(**fields: Any) -> KnownBug:
     return KnownBug(**usual | fields)
 
 
-def test_a_known_failure_stays_wrong_and_does_not_fail_the_run() -> None:
-    outcome = only(check(lambda query, key, value: value, "behaviour/one_key_one_query", known=[bug()]))
-
-    assert (outcome.status, outcome.known, outcome.fails) == ("failed", "one-key", False)
-
-
 def test_a_known_bug_that_no_longer_fails_is_wrong() -> None:
     outcomes = check(sdpa, "behaviour/one_key_one_query", dtypes=(), known=[bug()])
 
@@ -279,11 +273,6 @@ def test_a_known_bug_that_no_longer_fails_is_wrong() -> None:
         f"{tests} and 1 more; remove or narrow it"
     }
     assert outcomes[-1].fails
-
-
-@pytest.mark.parametrize("other", [{"cases": ("causal/*",)}, {"implementations": ("attention/other",)}])
-def test_a_known_bug_in_other_tests_is_not_checked(other: dict[str, Any]) -> None:
-    assert about(check(sdpa, "plain/small", known=[bug(**other)])) == {}
 
 
 def test_a_known_bug_may_cover_declined_tests() -> None:

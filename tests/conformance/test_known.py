@@ -70,23 +70,6 @@ def bug_complaint(write: Write, text: str) -> str:
 # The file of known bugs
 
 
-def test_a_known_bug_has_all_its_fields(bug: KnownBug) -> None:
-    assert bug == KnownBug(
-        id="lengths",
-        implementations=("attention/torch_sdpa.*",),
-        cases=("bad_input/more_*",),
-        except_cases=("bad_input/more_key_heads",),
-        dtypes=("float32",),
-        devices=("cpu",),
-        versions={"torch": ">=2.9,<2.14"},
-        says="Keys and values of different lengths are accepted.",
-        judgement="Memory beyond the tensor is read.",
-        reproduction="import torch\n",
-        upstream="https://github.com/pytorch/pytorch/issues/1",
-        concerns_workloads=False,
-    )
-
-
 def test_no_file_and_an_empty_file_have_no_known_bugs(tmp_path: Path, write: Write) -> None:
     assert known_bugs(tmp_path / "findings.toml", TORCH) == []
     assert known_bugs(write("findings.toml", "# none\n"), TORCH) == []

@@ -81,11 +81,6 @@ def test_an_error_is_a_distance_in_units_of_the_bound(
     assert (difference(array(actual), exact, array(bound)) is None) == (ratio <= 1)
 
 
-def test_an_error_of_exactly_the_accepted_bounds_passes() -> None:
-    assert difference(array(3.0), array(1.0), array(1.0), accept=2.0) is None
-    assert difference(array(3.0 + 1e-15), array(1.0), array(1.0), accept=2.0) is not None
-
-
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0, 4), (2, 3, 0)])
 @pytest.mark.parametrize("of", [np.float64, object])
 def test_empty_arrays_of_equal_shape_pass(shape: tuple[int, ...], of: type) -> None:
@@ -173,19 +168,6 @@ def test_a_complaint_is_made_exactly_when_an_element_exceeds_its_bound(
     if actual.size:
         actual.flat[data.draw(st.integers(0, actual.size - 1))] = NAN
         assert difference(actual, expected, np.full_like(bound, INF), accept=1e300) is not None
-
-
-@unhurried
-@given(compared())
-def test_wider_expected_numbers_give_the_same_ratio(triple: tuple[Array, Array, Array]) -> None:
-    actual, expected, bound = triple
-    exact = np.vectorize(mpmath.mpf, otypes=[object])(expected) if expected.size else expected.astype(object)
-
-    plain = errors(actual, expected, bound)
-
-    for other in (expected.astype(np.longdouble), np.asarray(exact, dtype=object)):
-        # the plain subtraction rounds the distance, the wide ones do not
-        assert np.all(abs(errors(actual, other, bound) - plain) <= 1e-15 * plain)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])

@@ -1,4 +1,4 @@
-"""An attention plugged into what takes one: found, loaded, asked in either process, and judged inside."""
+"""Combinations with a backend: found, loaded, run in either process, and judged inside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Write = Callable[[str, str], Path]
 
 HOST = Declaration("transformer", "eager", "transformer", "attnsuite.implementations.transformer.eager",
                    parameters=("config", "weights", "attention"), lacks={"cached": "no"})  # fmt: skip
-PLUG = Declaration("attention", "mine", "attention", file="/mine.py", parameters=None)
+BACKEND = Declaration("attention", "mine", "attention", file="/mine.py", parameters=None)
 UNSCALED = '''
 """The scores are not divided."""
 import math, torch
@@ -42,7 +42,7 @@ def find(target: str) -> Declaration:
     return found
 
 
-def test_every_attention_is_plugged_into_whatever_takes_one() -> None:
+def test_every_attention_is_a_backend_of_every_host() -> None:
     registered = registry.discover()
     hosts = [each for each in registered if takes_backend(each)]
     attentions = [each for each in registered if each.contract == "attention"]
@@ -50,13 +50,13 @@ def test_every_attention_is_plugged_into_whatever_takes_one() -> None:
     names = {each.full_name for each in registered if each.backend is not None}
 
     assert {each.full_name for each in hosts} >= {"transformer/eager", "vision_transformer/eager"}
-    assert names == {f"{host.full_name}+{plug.name}" for host in hosts for plug in attentions}
+    assert names == {f"{host.full_name}+{backend.name}" for host in hosts for backend in attentions}
 
 
-def test_what_the_attention_lacks_the_whole_lacks_where_the_contract_has_a_word_for_it() -> None:
-    plug = replace(PLUG, lacks={"float16": "too short", "gqa": "one head each"}, parameters=("attn_mask",))
+def test_a_combination_lacks_what_its_backend_lacks() -> None:
+    backend = replace(BACKEND, lacks={"float16": "too short", "gqa": "one head each"}, parameters=("attn_mask",))
 
-    found = with_backend(HOST, plug)
+    found = with_backend(HOST, backend)
 
     assert found.lacks == {
         "cached": "no",
@@ -71,27 +71,27 @@ def test_what_the_attention_lacks_the_whole_lacks_where_the_contract_has_a_word_
 def test_another_convention_is_a_gap(convention: dict[str, str]) -> None:
     (name,) = convention
 
-    found = with_backend(HOST, replace(PLUG, conventions=convention))
+    found = with_backend(HOST, replace(BACKEND, conventions=convention))
 
     assert found.lacks[name] == f"the convention {name} of attention/mine is {convention[name]}"
-    assert with_backend(HOST, replace(PLUG, conventions={"bool_mask": "may_attend"})).lacks == HOST.lacks
+    assert with_backend(HOST, replace(BACKEND, conventions={"bool_mask": "may_attend"})).lacks == HOST.lacks
 
 
-def test_a_broken_attention_breaks_the_whole() -> None:
-    found = registry.load(with_backend(HOST, replace(PLUG, broken="SyntaxError: invalid syntax")))
+def test_a_broken_backend_breaks_the_combination() -> None:
+    found = registry.load(with_backend(HOST, replace(BACKEND, broken="SyntaxError: invalid syntax")))
 
     assert isinstance(found, Broken)
     assert found.reason == "SyntaxError: invalid syntax"
 
 
-def test_a_missing_library_of_the_attention_is_missing_from_the_whole() -> None:
-    found = registry.load(with_backend(HOST, replace(PLUG, requires=("nosuchlibrary",))))
+def test_a_library_of_the_backend_is_missing_from_the_combination() -> None:
+    found = registry.load(with_backend(HOST, replace(BACKEND, requires=("nosuchlibrary",))))
 
     assert isinstance(found, Missing)
     assert found.declaration.full_name == "transformer/eager+mine"
 
 
-def test_an_attention_that_cannot_be_imported_breaks_the_whole(write: Write) -> None:
+def test_a_backend_that_cannot_be_imported_breaks_the_combination(write: Write) -> None:
     file = write("mine.py", "import nosuchmodule\ndef attention(query, key, value): ...")
 
     found = registry.load(find(f"transformer/eager+{file}"))
@@ -100,18 +100,18 @@ def test_an_attention_that_cannot_be_imported_breaks_the_whole(write: Write) -> 
     assert found.reason == "ModuleNotFoundError: No module named 'nosuchmodule'"
 
 
-@pytest.mark.parametrize("plug", ["attention/chunked", "chunked", "mine.py", "mine.py:attention", "mine:attention"])
+@pytest.mark.parametrize("backend", ["attention/chunked", "chunked", "mine.py", "mine.py:attention", "mine:attention"])
 @pytest.mark.parametrize("host", ["transformer/eager", "model.py", "model.py:transformer", "model:transformer"])
-def test_every_form_of_a_target_takes_every_form_of_a_plug(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, plug: str
+def test_every_form_of_a_target_takes_every_form_of_a_backend(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, backend: str
 ) -> None:
     write("model.py", "def transformer(config, weights, *, attention=None): ...")
     write("mine.py", UNSCALED)
     monkeypatch.chdir(tmp_path)
 
-    (found,) = registry.find([f"{host}+{plug}"], "transformer")
+    (found,) = registry.find([f"{host}+{backend}"], "transformer")
 
-    names = ["eager" if host == "transformer/eager" else "model", "chunked" if "chunked" in plug else "mine"]
+    names = ["eager" if host == "transformer/eager" else "model", "chunked" if "chunked" in backend else "mine"]
     assert found.full_name == f"transformer/{'+'.join(names)}"
     assert found.function == "transformer"
     assert found.backend is not None
@@ -122,10 +122,10 @@ def test_every_form_of_a_target_takes_every_form_of_a_plug(
 def test_a_plus_may_stand_in_a_path(write: Write, tmp_path: Path, target: str) -> None:
     for name in ("c++/model.py", "a+b.py"):
         write(name, "def transformer(config, weights, *, attention=None): ...")
-    plug = write("c++/mine.py", UNSCALED)
+    backend = write("c++/mine.py", UNSCALED)
 
     (alone,) = registry.find([f"{tmp_path}/{target}"], "transformer")
-    (both,) = registry.find([f"{tmp_path}/{target}+{plug}"], "transformer")
+    (both,) = registry.find([f"{tmp_path}/{target}+{backend}"], "transformer")
 
     assert both.full_name == f"{alone.full_name}+mine"
     with pytest.raises(UsageError, match=r"no file '.*c\+\+/nosuch.py'"):
@@ -142,7 +142,7 @@ def test_what_only_an_import_or_a_call_can_tell_is_left_to_it(write: Write, text
     assert isinstance(registry.load(found), Loaded)
 
 
-def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
+def test_backends_of_one_name_are_not_mixed_up(write: Write) -> None:
     one, two = write("a/mine.py", UNSCALED), write("b/mine.py", UNSCALED)
 
     with pytest.raises(UsageError, match=f"two targets are called transformer/eager.mine: .*{one}.* and .*{two}"):
@@ -176,7 +176,7 @@ def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
         ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
     ],
 )
-def test_what_cannot_be_plugged_is_said(write: Write, tmp_path: Path, target: str, says: str) -> None:
+def test_an_impossible_combination_is_refused(write: Write, tmp_path: Path, target: str, says: str) -> None:
     write("model.py", "def transformer(config, weights, *, attention=None): ...")
 
     with pytest.raises(UsageError) as caught:
@@ -185,7 +185,7 @@ def test_what_cannot_be_plugged_is_said(write: Write, tmp_path: Path, target: st
     assert str(caught.value).startswith(says)
 
 
-def test_a_plug_of_one_s_own_that_crashes_is_an_outcome(write: Write) -> None:
+def test_a_backend_that_crashes_is_an_outcome(write: Write) -> None:
     file = write("mine.py", "import ctypes\ndef attention(query, key, value, **options): ctypes.string_at(0)")
 
     found = Session(requested("plain/usual", torch.float32, "cpu")).outcomes(find(f"transformer/eager+{file}"))
@@ -193,7 +193,7 @@ def test_a_plug_of_one_s_own_that_crashes_is_an_outcome(write: Write) -> None:
     assert [outcome.detail for outcome in found] == ["crashed: SIGSEGV"]
 
 
-def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
+def test_the_backend_is_called_in_either_process(write: Write) -> None:
     file = write("mine.py", "def attention(query, key, value, **options): raise ArithmeticError('here I am')")
     case = next(case for case in contract("transformer").cases() if case.name == "plain/usual")
     calls = case.calls("float32")
@@ -256,7 +256,7 @@ def transformer(config, weights, *, attention=None):
 
 
 @pytest.mark.parametrize("case", ["plug/called", "cached/plugged"])
-def test_a_model_that_does_not_call_its_plug_is_wrong_with_one(write: Write, case: str) -> None:
+def test_a_model_that_ignores_its_backend_fails(write: Write, case: str) -> None:
     hosts = {"transformer/eager": "passed", write("ignores.py", IGNORES): "failed"}
 
     for host, status in hosts.items():

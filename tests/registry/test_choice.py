@@ -36,39 +36,18 @@ TESTED = {
     "class": "class attention:\n    def __call__(self, query, key, value):\n        return 'attention'",
     "instance": "attention = my_kernel.Kernel()",
     "attribute": "attention = my_kernel.attention",
-    "method": "attention = my_kernel.Kernel().__call__",
     "partial": "attention = functools.partial(my_kernel.attention)",
-    "cache": "attention = functools.cache(my_kernel.attention)",
     "import": "from my_kernel import attention",
-    "import as": "from my_kernel import Kernel as _Kernel, attention as attention",
-    "import_module": "attention = importlib.import_module('my_kernel').attention",
     "getattr": "attention = getattr(my_kernel, 'attention')",
-    "if": "if sys:\n    from my_kernel import attention",
-    "else": "if not sys:\n    pass\nelse:\n    attention = my_kernel.attention",
     "try": "try:\n    from my_kernel import attention\nexcept ImportError:\n    attention = None",
     "except": "try:\n    from no_such import attention\nexcept ImportError:\n    attention = my_kernel.attention",
-    "finally": "try:\n    pass\nfinally:\n    attention = my_kernel.attention",
-    "with": "with contextlib.nullcontext(my_kernel.attention) as attention:\n    pass",
-    "for": "for attention in [my_kernel.attention]:\n    pass",
-    "while": "while sys:\n    attention = my_kernel.attention\n    break",
     "walrus": "if (attention := my_kernel.attention):\n    pass",
-    "annotated": "attention: object = my_kernel.attention",
-    "chain": "kernel = attention = my_kernel.attention",
-    "tuple": "attention, number = my_kernel.attention, 3",
-    "list": "[attention] = [my_kernel.attention]",
-    "starred": "[*_, attention] = [3, my_kernel.attention]",
     "global": "def _bind():\n    global attention\n    attention = my_kernel.attention\n_bind()",
-    "rebound": "attention = None\nattention = my_kernel.attention",
     "globals": "globals()['attention'] = my_kernel.attention",
-    "update": "globals().update(attention=my_kernel.attention)",
-    "vars": "vars()['attention'] = my_kernel.attention",
     "setattr": "setattr(sys.modules[__name__], 'attention', my_kernel.attention)",
-    "dictionary": "sys.modules[__name__].__dict__['attention'] = my_kernel.attention",
     "exec": "exec('attention = my_kernel.attention')",
     "star": "from my_kernel import *",
     "__getattr__": "def __getattr__(name):\n    return getattr(my_kernel, name)",
-    "match": "match my_kernel.attention:\n    case attention:\n        pass",
-    "comprehension": "[attention := my_kernel.attention for _ in range(1)]",
 }
 """Ways to bind the contract's name."""
 SWALLOWED = (
@@ -141,15 +120,6 @@ def test_an_async_function_is_refused_in_favour_of_none(kernel: Write, statement
     said = complaint(str(kernel("kernel.py", f"async def attention(query, key, value):\n    {statement} value")))
 
     assert said == "attention is async: its call returns before it computes; write a plain function"
-
-
-def test_the_file_need_not_define_anything_else(write: Write) -> None:
-    write("my_kernel.py", KERNEL)
-
-    found = load(find([str(write("kernel.py", "exec('from my_kernel import attention')\n"))])[0])
-
-    assert isinstance(found, Loaded)
-    assert found.function(1, 2, 3) == "attention"
 
 
 @pytest.mark.parametrize("way", DECOYS)

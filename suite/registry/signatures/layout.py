@@ -125,7 +125,7 @@ def item_by_item(theirs: Signature, function: Callable[..., Any], call: Signatur
     if len(items) != 1:
         raise NotImplementedError("the function takes one item, so that numbers of items cannot differ")
     if items == {0}:
-        raise NotImplementedError("the function takes one item, and there is none")
+        raise NotImplementedError("the function takes one item, and the call has no item")
     outputs = []
     for item in range(tensors[0].shape[0]):
         rows = [each[item].transpose(0, 1) for each in tensors]

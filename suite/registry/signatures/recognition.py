@@ -44,7 +44,7 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
 
 
 def _mixed(given: frozenset[str], foreign: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-    """The signature of parameters of which no signature has all; none where most are the contract's own.
+    """The signature of parameters that no signature has completely; empty where most are the contract's own.
 
     Raises `AmbiguousSignature` where two may be meant.
     """

@@ -41,7 +41,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def signature(name: str) -> Signature:
-    """The signature of that name. Raises UsageError where there is none."""
+    """The signature of that name. Raises UsageError for an unknown name."""
     if name not in names():
         raise UsageError(f"unknown signature {name!r}; there are: {', '.join(names())}")
     adapter: Signature = import_module(f"{__package__}.adapters.{name}").SIGNATURE

@@ -32,18 +32,6 @@ def test_arguments_and_axes_have_the_library_s_names(said: str, due: str) -> Non
     assert translate(FLASH, said) == due
 
 
-def test_what_raised_says_what_the_axes_were() -> None:
-    own = in_signature(contract("attention"), "flash_attn")
-    outcome = Outcome(
-        "attention/mine", "attention", "plain/small", "float32", "cpu", Status.ERROR, "RuntimeError: sizes"
-    )
-
-    assert (
-        own.rephrase_outcome(outcome, ()).detail
-        == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
-    )
-
-
 @pytest.mark.parametrize(
     ("heads", "key_heads", "axes"), [(4, 2, "(b, s, g, h, d)"), (4, 4, "(b, s, h, d)"), (4, 3, "(b, s, h, d)")]
 )
