@@ -1,1 +1,1 @@
-"""What the teaching documents train, claim and draw."""
+"""The trainings, claims and figures of the teaching documents."""

@@ -142,7 +142,7 @@ def _kinds(combinations: Combinations) -> tuple[tuple[str, LevelCoverage], ...]:
 
 
 def _combinations(combinations: Combinations) -> Table:
-    """How many combinations of features the cases cover, and how many mutants they kill there."""
+    """The combinations of features that the cases cover, and the mutants that they kill there."""
     heads = ("features combined", "possible", "in a case", "mutants wrong there alone", "killed", "survivors")
     rows = [
         (kind, meetings.possible, meetings.met, meetings.mutants, meetings.killed,

@@ -37,7 +37,7 @@ def _cut(words: str, longest: int) -> str:
 
 
 class Style(StrEnum):
-    """How words look."""
+    """The look of words."""
 
     PLAIN = "plain"
     CODE = "code"

@@ -97,15 +97,15 @@ def _head(table: TimedTable) -> str:
 
 def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
     """Forward tables on one thread: the longest sequence of each group of attention's workloads."""
+    wanted = [
+        table for table in tables
+        if (table.setting.contract, table.setting.direction) == (ATTENTION, "forward")
+        and table.setting.threads <= 1 and len(table.measured) > 1
+    ]  # fmt: skip
     longest: dict[str, TimedTable] = {}
-    for timed_table in tables:
-        at = timed_table.setting
-        if at.contract == ATTENTION and at.direction == "forward" and at.threads <= 1 and len(timed_table.measured) > 1:
-            longest[timed_table.facts.group] = max(
-                longest.get(timed_table.facts.group, timed_table),
-                timed_table,
-                key=lambda timed_table: timed_table.facts.length,
-            )
+    for timed_table in wanted:
+        group = timed_table.facts.group
+        longest[group] = max(longest.get(group, timed_table), timed_table, key=lambda table: table.facts.length)
     return list(longest.values())[:MOST_SHAPES]
 
 

@@ -207,7 +207,7 @@ class _MachinePage:
             "contract": setting.contract, "workload": table.workload, "group": table.facts.group,
             "shape": table.facts.shape, "why": table.facts.why, "length": table.facts.length, "dtype": setting.dtype,
             "device": setting.device, "threads": threads(setting.threads, machine), "direction": direction,
-            "cache": setting.cache, "baseline": table.baseline, "answer": self.answer(table),
+            "cache": setting.cache, "baseline": table.baseline, "recommendation": self.recommendation(table),
             "setting": setting_words(setting), "rows": [self._row(table, row) for row in rows],
             "absent": " ".join(filter(None, below)),
         }  # fmt: skip
@@ -230,7 +230,7 @@ class _MachinePage:
     def _tests(self, row: Row) -> TestSummary:
         return self.tested.get(row.measurement.implementation) or TestSummary(row.name, ())
 
-    def answer(self, table: TimedTable) -> list[str]:
+    def recommendation(self, table: TimedTable) -> list[str]:
         """Sentences: the fastest implementation without a failure, the fastest of all, and overlapping intervals."""
         if not table.measured:
             return ["Nothing was timed for this shape."]

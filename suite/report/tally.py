@@ -45,7 +45,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Validation:
-    """How many bad inputs an implementation was tested with, and how many it refused."""
+    """The number of bad inputs that an implementation was tested with, and that it refused."""
 
     refused: int
     total: int

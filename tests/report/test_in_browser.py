@@ -70,7 +70,7 @@ def opened(browser, file):
 def test_the_recommendation_is_on_the_first_screen_and_nothing_scrolls_sideways(opened, width, height):
     tab = opened("", width, height)
 
-    box = tab.locator(".answer p").first.bounding_box()
+    box = tab.locator(".recommendation p").first.bounding_box()
 
     assert box["y"] + box["height"] < height
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
@@ -93,10 +93,10 @@ def test_a_choice_changes_the_table_and_stands_in_the_address(opened):
     tab.get_by_label("shape").select_option("decode/8k")
 
     assert parse_qs(tab.url.partition("#")[2])["workload"] == ["decode/8k"]
-    assert "8192" in tab.locator("#answer .note").first.inner_text()
+    assert "8192" in tab.locator("#recommendation .note").first.inner_text()
     assert tab.evaluate("document.activeElement.name") == "workload"
     again = opened("#" + tab.url.partition("#")[2])
-    assert again.locator("#answer table").inner_text() == tab.locator("#answer table").inner_text()
+    assert again.locator("#recommendation table").inner_text() == tab.locator("#recommendation table").inner_text()
 
 
 def test_each_machine_can_be_chosen_and_shows_its_own(opened, machines):
@@ -107,13 +107,13 @@ def test_each_machine_can_be_chosen_and_shows_its_own(opened, machines):
 
         shown = tab.locator("section [data-machine]:visible").evaluate_all("all => all.map(of => of.dataset.machine)")
         assert set(shown) == {name}
-        assert tab.locator("#answer table").count() == bool(recorded.measured)
+        assert tab.locator("#recommendation table").count() == bool(recorded.measured)
     assert tab.trouble == []
 
 
 def test_the_times_are_the_medians_of_the_rows(opened, machines):
     tab = opened()
-    shown = dict(tab.locator("#answer tbody tr").evaluate_all(
+    shown = dict(tab.locator("#recommendation tbody tr").evaluate_all(
         "rows => rows.map(row => [row.querySelector('th').innerText, row.querySelector('td').innerText])"
     ))  # fmt: skip
     name = tab.get_by_label("machine").input_value()
@@ -154,7 +154,7 @@ def test_every_known_bug_can_be_linked_to(opened, file):
 
 def test_the_number_of_a_bug_leads_to_its_card(opened):
     tab = opened()
-    link = tab.locator("#answer a").first
+    link = tab.locator("#recommendation a").first
     bug, number = link.get_attribute("aria-label").removeprefix("known bug "), link.inner_text()
     link.click()
 
@@ -188,8 +188,8 @@ def test_the_keyboard_reaches_the_chooser_in_five_stops(opened):
 def test_the_page_is_useful_without_scripts(opened):
     tab = opened("", java_script_enabled=False)
 
-    assert tab.locator("#answer table").count() >= 1
-    assert tab.locator(".answer p").first.inner_text().startswith("Use ")
+    assert tab.locator("#recommendation table").count() >= 1
+    assert tab.locator(".recommendation p").first.inner_text().startswith("Use ")
     assert tab.locator(".matrix table").first.is_visible()
 
 
@@ -212,7 +212,7 @@ def test_no_choice_and_no_opened_part_scrolls_sideways(opened, machines, width):
 def test_lines_of_the_three_fastest_stand_out_and_a_pointer_picks_another(opened):
     tab = opened()
     standing_out = "all => all.filter(of => !of.classList.contains('dim')).map(of => of.dataset.name)"
-    fastest = tab.locator("#answer tbody th").all_inner_texts()[:3]
+    fastest = tab.locator("#recommendation tbody th").all_inner_texts()[:3]
 
     assert set(tab.locator("#chart g").evaluate_all(standing_out)) <= {*fastest}
     other = tab.locator("#chart g.dim").first
@@ -241,14 +241,14 @@ def test_print_leaves_out_what_is_only_for_a_screen(opened):
 
     assert not tab.locator("form").is_visible()
     assert not tab.locator("nav").is_visible()
-    assert tab.locator("#answer table").is_visible()
+    assert tab.locator("#recommendation table").is_visible()
 
 
 @pytest.mark.parametrize("hash_part", ["#m=nosuch", "#workload=<img src=x>", "#%", "#m=&workload="])
 def test_an_address_with_nonsense_shows_the_default(opened, hash_part):
     tab = opened(hash_part)
 
-    assert tab.locator("#answer table").count() == 1
+    assert tab.locator("#recommendation table").count() == 1
     assert tab.trouble == []
 
 

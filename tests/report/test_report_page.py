@@ -33,8 +33,8 @@ def data(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
-def answer(*rows):
-    return data(page(*rows))["machines"][0]["tables"][0]["answer"]
+def recommendation(*rows):
+    return data(page(*rows))["machines"][0]["tables"][0]["recommendation"]
 
 
 FAST, SLOW = measured("flash", "ladder/16k", 0.05), measured("matmul", "ladder/16k", 0.1)
@@ -43,7 +43,9 @@ KNOWN = outcome("mask/b", "failed", "attention/flash", known="B-1")
 
 
 def test_the_fastest_that_passes_every_test_is_the_only_recommendation():
-    assert answer(FAST, SLOW, *PASSED) == ["Use flash, 50.0 ms, 3.94 MiB: it passes all 1 tests, and is the fastest."]
+    assert recommendation(FAST, SLOW, *PASSED) == [
+        "Use flash, 50.0 ms, 3.94 MiB: it passes all 1 tests, and is the fastest."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_the_fastest_that_passes_every_test_is_the_only_recommendation():
     ],
 )
 def test_the_fastest_without_a_failure_comes_before_the_fastest(rows, doubt):
-    first, second = answer(FAST, SLOW, *rows)
+    first, second = recommendation(FAST, SLOW, *rows)
 
     assert first == "Use matmul, 100 ms, 3.94 MiB: it passes all 1 tests."
     assert second.startswith(f"Fastest: flash, 50.0 ms, 3.94 MiB; {doubt}")
@@ -64,11 +66,11 @@ def test_the_fastest_without_a_failure_comes_before_the_fastest(rows, doubt):
 def test_implementations_with_overlapping_intervals_are_named_with_their_memory():
     close = measured("chunked", "ladder/16k", 0.0501)
 
-    assert answer(FAST, SLOW, close, *PASSED)[1] == "Intervals overlap with: chunked (3.94 MiB)."
+    assert recommendation(FAST, SLOW, close, *PASSED)[1] == "Intervals overlap with: chunked (3.94 MiB)."
 
 
 def test_the_page_says_so_where_each_has_a_failure():
-    assert answer(FAST, SLOW)[0].startswith("Each implementation has a known bug")
+    assert recommendation(FAST, SLOW)[0].startswith("Each implementation has a known bug")
 
 
 def test_a_row_without_a_time_has_its_reason():

@@ -114,7 +114,7 @@ class Translation:
     """A sentence, its translation, and the weights of each attention by name, heads queries keys, without padding."""
 
     source: tuple[str, ...]
-    """Its tokens, `<eos>` last."""
+    """The tokens of the sentence, `<eos>` last."""
     target: tuple[str, ...]
     """The decoder's input: `<bos>`, then its own words."""
     weights: Mapping[str, Tensor]

@@ -69,7 +69,7 @@ class HeatMaps:
 
 
 class LineStyle(StrEnum):
-    """How a series of points is drawn."""
+    """The look of a series of points."""
 
     LINE = "line"
     DASHED = "dashed line"

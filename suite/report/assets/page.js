@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const form = document.getElementById("shape"), answer = document.getElementById("answer");
+  const form = document.getElementById("shape"), recommendation = document.getElementById("recommendation");
   if (!data.machines.length) return;
 
   // The address holds the choice: m (machine), then one key per chooser.
@@ -137,14 +137,14 @@
   const show = (focus) => {
     const { table, options } = narrowed(), of = machine();
     choosers(table, options);
-    const sentences = element("div", undefined, { class: "answer" });
-    for (const sentence of table ? table.answer : ["Nothing was timed on this machine; its tests are below."]) sentences.append(element("p", sentence));
-    answer.replaceChildren(element("p", table ? `${table.shape || table.workload}: ${table.setting}` : "", { class: "note" }), sentences);
-    if (table) answer.append(timesTable(table));
-    if (table) answer.append(element("p", `${table.absent} ${data.how}`, { class: "note" }));
-    if (table) answer.append(chart(table));
-    answer.append(element("p", of.words + ".", { class: "note" }));
-    for (const part of document.querySelectorAll("section:not(#answer) [data-machine]")) part.hidden = part.dataset.machine !== of.name;
+    const sentences = element("div", undefined, { class: "recommendation" });
+    for (const sentence of table ? table.recommendation : ["Nothing was timed on this machine; its tests are below."]) sentences.append(element("p", sentence));
+    recommendation.replaceChildren(element("p", table ? `${table.shape || table.workload}: ${table.setting}` : "", { class: "note" }), sentences);
+    if (table) recommendation.append(timesTable(table));
+    if (table) recommendation.append(element("p", `${table.absent} ${data.how}`, { class: "note" }));
+    if (table) recommendation.append(chart(table));
+    recommendation.append(element("p", of.words + ".", { class: "note" }));
+    for (const part of document.querySelectorAll("section:not(#recommendation) [data-machine]")) part.hidden = part.dataset.machine !== of.name;
     for (const bug of document.querySelectorAll(".bug")) document.getElementById(bug.dataset.machines.split(" ").includes(of.name) ? "here" : "elsewhere").append(bug);
     document.getElementById("elsewhere").hidden = !document.querySelector("#elsewhere .bug");
     if (focus) form.querySelector(`[name=${focus}]`)?.focus();
