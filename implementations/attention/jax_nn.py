@@ -162,7 +162,7 @@ def _run(function: Callable[..., Any], in_haste: str, *arguments: Any, **static:
     if len(_shapes) > _PROGRAMS:
         _shapes.clear()
         jax.clear_caches()
-    with _declining():
+    with _unsupported():
         return _compiled(function, in_haste)(*arguments, **static)
 
 
@@ -171,7 +171,7 @@ def _no_product(dtype: torch.dtype, device: str) -> str:
     """Why XLA has no product in this dtype for this kind of device; empty if it has one. Found out once."""
     one = _heads_last(torch.ones(1, 1, dtype=dtype, device=device))
     try:
-        with _declining():
+        with _unsupported():
             jax.jit(dot_product_attention).lower(one, one, one)
     except NotImplementedError as error:
         return str(error)
@@ -179,7 +179,7 @@ def _no_product(dtype: torch.dtype, device: str) -> str:
 
 
 @contextmanager
-def _declining() -> Iterator[None]:
+def _unsupported() -> Iterator[None]:
     """Turn XLA's "not supported" and the like into NotImplementedError; its other errors pass through."""
     try:
         yield

@@ -21,19 +21,19 @@ FAMILIES = (
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: "x".join(map(str, tile)))
-def test_tiles_of_any_size_keep_the_contract(tile: Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_of_any_size_pass(tile: Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: tile)
 
-    found = attnsuite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
+    outcomes = attnsuite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
 
-    assert [outcome for outcome in found if outcome.status != "passed"] == []
+    assert [outcome for outcome in outcomes if outcome.status != "passed"] == []
 
 
 @pytest.mark.parametrize(("scores", "values"), [(1.0, 1.0), (300.0, 1.0), (-300.0, 1.0), (20.0, 1e36), (20.0, 1e-37)])
-def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
+def test_sums_of_powers_that_overflow_or_vanish_are_computed_with_shifts(
     scores: float, values: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first half of the queries sees scores that are small, the second these."""
+    """Scores of the first half of the queries are small."""
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 8, 16, 16, one=False))
     torch.manual_seed(0)
     query, key, value = torch.randn(16, 4), torch.rand(64, 4) + 0.5, torch.rand(64, 4) * values
@@ -43,31 +43,31 @@ def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
         output = chunked.attention(*inputs, scale=0.5)
         gradients = torch.autograd.grad(output, inputs, torch.ones_like(output) / values)
     wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
-    due = torch.softmax(wide[0] @ wide[1].mT * 0.5, -1) @ wide[2]
-    due_gradients = torch.autograd.grad(due, wide, torch.ones_like(due) / values)
+    expected = torch.softmax(wide[0] @ wide[1].mT * 0.5, -1) @ wide[2]
+    expected_gradients = torch.autograd.grad(expected, wide, torch.ones_like(expected) / values)
 
-    torch.testing.assert_close(output.double(), due, rtol=1e-4, atol=0.0)
-    for found, expected in zip(gradients, due_gradients, strict=True):
-        torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=0.0)
+    for actual, reference in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(actual.double(), reference, rtol=1e-3, atol=1e-3)
 
 
-def test_a_backward_in_tiles_of_its_own_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backward_with_other_tiles_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
 
-    found = attnsuite.check(chunked.attention, cases=("gradients", "mask_gradient", "window"), dtypes="float64")
+    outcomes = attnsuite.check(chunked.attention, cases=("gradients", "mask_gradient", "window"), dtypes="float64")
 
-    assert [outcome for outcome in found if outcome.status != "passed"] == []
+    assert [outcome for outcome in outcomes if outcome.status != "passed"] == []
 
 
-def test_with_dropout_a_backward_whose_tiles_draw_other_numbers_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backward_with_other_tiles_fails_with_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
 
-    (case,) = (each for each in contract("attention").cases() if each.name == "dropout/gradient")
+    (case,) = (case for case in contract("attention").cases() if case.name == "dropout/gradient")
     calls = case.calls("float64")
 
-    found = case.verdict(calls, run_calls(chunked.attention, calls), case.expected(calls, {}))
+    verdict = case.verdict(calls, run_calls(chunked.attention, calls), case.expected(calls, {}))
 
-    assert found.status == "failed"
+    assert verdict.status == "failed"
 
 
 def sizes(batch: int, heads: int, queries: int, keys: int, width: int = 64) -> list[torch.Size]:
@@ -77,7 +77,7 @@ def sizes(batch: int, heads: int, queries: int, keys: int, width: int = 64) -> l
 @pytest.mark.parametrize("lanes", [1, 2, 7])
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("keys", [4096, 5000, 2**15, 2**20])
-def test_a_tile_takes_no_more_than_the_flash_kernel_of_pytorch(keys: int, bounded: bool, lanes: int) -> None:
+def test_a_tile_takes_no_more_memory_than_pytorch_s_flash_kernel(keys: int, bounded: bool, lanes: int) -> None:
     cpu = torch.device("cpu")
 
     tile = chosen(*sizes(1, 1, keys, keys), torch.float32, cpu, lanes, bounded, False)

@@ -1,4 +1,4 @@
-"""What JAX's attention does with XLA's words, in a process of its own: one that has imported JAX may not fork."""
+"""Errors of XLA in JAX's attention, in a separate process: one that has imported JAX must not fork."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import sys
 from attnsuite.implementations.attention import jax_nn
 
 try:
-    with jax_nn._declining():
+    with jax_nn._unsupported():
         raise RuntimeError(sys.argv[1])
 except Exception as error:
     print(type(error).__name__, error)
@@ -25,7 +25,7 @@ except Exception as error:
 
 
 @pytest.mark.parametrize(
-    ("says", "becomes"),
+    ("message", "error"),
     [
         ("The precision 'F16_F16_F32' is not supported by dot_general on CPU", "NotImplementedError"),
         # XLA for GPUs, of one query or one key in float16
@@ -33,8 +33,8 @@ except Exception as error:
         ("RESOURCE_EXHAUSTED: out of memory", "RuntimeError"),
     ],
 )
-def test_only_what_xla_does_not_support_is_declined_in_its_words(says: str, becomes: str) -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, says], capture_output=True, text=True, check=True)
+def test_only_xla_s_errors_of_missing_support_become_not_implemented_error(message: str, error: str) -> None:
+    process = subprocess.run([sys.executable, "-c", PROGRAM, message], capture_output=True, text=True, check=True)
 
-    assert done.stdout.startswith(f"{becomes} ")
-    assert says in done.stdout
+    assert process.stdout.startswith(f"{error} ")
+    assert message in process.stdout

@@ -1,4 +1,4 @@
-"""The baseline's products: in bfloat16 of that type, in float16 of float32, whose range they need."""
+"""Dtypes of the baseline's products: float16 is multiplied in float32, whose range its scores need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnsuite.implementations.attention.matmul import attention
 
 
 class Products(TorchDispatchMode):
-    """Notes the dtypes of what is multiplied."""
+    """Records the dtypes of matrix products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Products(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(
-    ("given", "multiplied"),
+    ("dtype", "multiplied"),
     [
         (torch.bfloat16, torch.bfloat16),
         (torch.float16, torch.float32),
@@ -33,10 +33,10 @@ class Products(TorchDispatchMode):
         (torch.float64, torch.float64),
     ],
 )
-def test_products_are_of_the_dtype_but_where_they_may_overflow(given: torch.dtype, multiplied: torch.dtype) -> None:
-    inputs = [torch.randn(2, 3, 8, 4, dtype=given, requires_grad=True) for _ in range(3)]
+def test_products_have_the_inputs_dtype_unless_they_may_overflow(dtype: torch.dtype, multiplied: torch.dtype) -> None:
+    inputs = [torch.randn(2, 3, 8, 4, dtype=dtype, requires_grad=True) for _ in range(3)]
 
-    with Products() as seen:
+    with Products() as products:
         attention(*inputs, is_causal=True).sum().backward()
 
-    assert seen.dtypes == [multiplied] * 6, "two forward, four backward"
+    assert products.dtypes == [multiplied] * 6, "two forward, four backward"
