@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts
 from attnsuite.cases.mutants import formula
-from attnsuite.contracts.attention.features.dropout import dropout
+from attnsuite.contracts.attention.shared import causal_mask, dropout
 from attnsuite.contracts.shared import Attention, Heads, Options, through_identity, through_whole_identity
 from attnsuite.contracts.softmax import masked, softmax
 from attnsuite.contracts.steps.attention_scores import scaled_dot
@@ -68,7 +68,7 @@ def attention_weights(
 def visible(shape: tuple[int, ...], attn_mask: Array | None, is_causal: bool) -> Array:
     """The visible keys, b h l s."""
     allowed = np.broadcast_to(True if attn_mask is None else attn_mask, shape)
-    return np.tril(allowed) if is_causal else allowed
+    return allowed & causal_mask(shape[-2], shape[-1], np.arange) if is_causal else allowed
 
 
 def _scores(
@@ -241,7 +241,7 @@ class MultiHead(Steps):
     read = staticmethod(through_identity)
     factor = staticmethod(lambda query, value: 1 / math.sqrt(query.shape[-1]))
     mask = staticmethod(masked)
-    causal = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))
+    causal = formula(lambda scores: masked(scores, causal_mask(scores.shape[-2], scores.shape[-1], torch.arange)))
     softmax = staticmethod(softmax)
     merge = formula(lambda heads: heads.transpose(1, 2).flatten(2))  # b h l v → b l (h v)
     to_output = formula(mapped)

@@ -27,7 +27,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.contracts.attention import mutants as attention
-from attnsuite.contracts.attention.features.dropout import multiplier
+from attnsuite.contracts.attention.shared import multiplier
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, mapped
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, without_argument
 from attnsuite.contracts.softmax import over_queries, overflowing
