@@ -108,6 +108,7 @@ class Entry:
 
     @property
     def name(self) -> str:
+        """The full name of the implementation."""
         return str(self.participant.name)
 
     @property

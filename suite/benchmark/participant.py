@@ -61,6 +61,7 @@ class Participant:
 
     @property
     def name(self) -> str:
+        """The full name of the implementation."""
         return self.declaration.full_name
 
     @property
@@ -74,6 +75,7 @@ class Participant:
         return 1 if self.function is not None else self.in_processes
 
     def start(self) -> None:
+        """Start the workers of all benches."""
         for bench in self._remote_benches:
             bench.worker.start()
 
@@ -119,6 +121,7 @@ class Participant:
         return Sample(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
     def output_rows(self, rows: Rows) -> messages.OutputRows | NoResult:
+        """Return some rows of the last output, or why there are none."""
         return self._request(
             messages.OutputRows, "output_rows", rows={name: list(places) for name, places in rows.items()}
         )
@@ -191,6 +194,7 @@ class Participant:
         return sum(bench.used() for bench in self._remote_benches)
 
     def close(self) -> None:
+        """End all workers."""
         self.restart()
         self._timing = []
         self._close_memory_bench()

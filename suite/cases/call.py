@@ -86,7 +86,8 @@ class NoReply(Protocol):
     """Why a test has no replies: a missing library, an error at import, a crash, a timeout."""
 
     @property
-    def status(self) -> Status: ...
+    def status(self) -> Status:
+        """The status of a test without a reply."""
 
     def __str__(self) -> str: ...
 

@@ -44,6 +44,7 @@ class Case(ABC):
 
     @property
     def family(self) -> str:
+        """The part of the name before the first slash."""
         return self.name.split("/")[0]
 
     @abstractmethod

@@ -145,6 +145,7 @@ class Contract:
 
     @property
     def signature(self) -> str:
+        """The signature in the contract's docstring, in one line."""
         return " ".join(self.page.split("\n\n")[1].split())
 
     @property
@@ -184,6 +185,7 @@ class LocalMutant:
     """The mistake is possible in rows that have one of these levels; empty: in all rows."""
 
     def made_in(self, levels: Iterable[str]) -> bool:
+        """Whether the mistake is made in a row of these levels."""
         return not self.where or not self.where.isdisjoint(levels)
 
 
@@ -200,6 +202,7 @@ class CoveringArray:
     """The stored array, a row in each line: that of the profile `quick`, and what `full` adds."""
 
     def cases(self, profile: str, seed: int) -> list[Case]:
+        """Return the cases of a profile."""
         return [self.case(row) for row in self.rows(profile, seed)]
 
     def named(self, names: Sequence[str]) -> list[Case] | None:

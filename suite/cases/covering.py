@@ -67,6 +67,7 @@ class Coverage:
 
     @property
     def met(self) -> int:
+        """The number of combinations that some row has."""
         return self.possible - len(self.unmet)
 
 

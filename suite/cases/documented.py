@@ -50,6 +50,7 @@ class DocumentedNumbers(ChangedCase):
 
     @property
     def printed(self) -> Array:
+        """The numbers that the document prints."""
         return numbers(self.figures.values)
 
     def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Expected]) -> Verdict:

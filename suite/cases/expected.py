@@ -124,6 +124,7 @@ class Expected(ABC):
         """Whether output and gradients of two replies of the right form are equal, except for rounding."""
 
     def verdict(self, reply: Reply) -> Verdict:
+        """Return the verdict on a reply: its form first, then its numbers and weights."""
         if unfit := self.form.unfit(reply):
             return unfit
         if self.attentions is not None and (complaint := unlike_names(reply.attention_weights, self.attentions)):

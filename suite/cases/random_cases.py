@@ -55,6 +55,7 @@ class CountedCase(CaseWrapper):
         return shares.alike(self.counted(calls, replies), self.counted(calls, theirs))
 
     def counted(self, calls: Calls, replies: Replies) -> Sequence[Statistic]:
+        """Return the statistics of the outputs."""
         return self.count(calls, [compare.numbers(reply.output) for reply in replies if reply.output is not None])
 
     def _unfit(self, calls: Calls, replies: Replies) -> Verdict | None:
@@ -66,7 +67,8 @@ class DropoutReader(ABC):
     """Reads the weights that dropout kept off an output over identity values, which is the weights themselves."""
 
     @abstractmethod
-    def form(self, call: Call) -> Form: ...
+    def form(self, call: Call) -> Form:
+        """Return the form that outputs must have."""
 
     @abstractmethod
     def kept(self, call: Call, output: Array) -> Array:

@@ -40,6 +40,7 @@ class Workload(ABC):
 
     @property
     def group(self) -> str:
+        """The part of the name before the first slash."""
         return self.name.split("/")[0]
 
     @property

@@ -58,6 +58,7 @@ class JsonRows:
         return self
 
     def write(self, row: Mapping[str, object]) -> None:
+        """Write one row as a line of JSON."""
         if self._file is None:
             return
         try:

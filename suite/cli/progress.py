@@ -70,9 +70,11 @@ class Bar:
         self.start, self.stop = self._bar.start, self._bar.stop
 
     def begin(self, name: str) -> None:
+        """Show the implementation whose tests begin."""
         self._bar.update(self._task, description=name)
 
     def count(self, outcome: Outcome | None = None) -> None:
+        """Advance by one test."""
         self._bar.advance(self._task)
 
 
@@ -94,15 +96,18 @@ class Heartbeat:
     _thread: Thread | None = None
 
     def start(self) -> None:
+        """Start the thread that prints a line from time to time."""
         self._thread = Thread(target=self._beat, args=(time.monotonic(),), name="heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """End the thread."""
         self._over.set()
         if self._thread:
             self._thread.join()
 
     def begin(self, name: str) -> None:
+        """Name the implementation whose tests begin."""
         self.name = name
 
     def count(self, outcome: Outcome | None = None) -> None:
@@ -211,6 +216,7 @@ class Display:
             self.show_outcomes(list(members))
 
     def explain(self, explanation: Explanation) -> None:
+        """Print an explanation."""
         self._print(explanation.lines)
 
     def show_table(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:

@@ -52,6 +52,7 @@ class Job:
 
     @property
     def tests(self) -> int:
+        """The number of tests of all implementations."""
         return sum(map(self.session.count, self.declarations))
 
 

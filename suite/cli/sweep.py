@@ -54,6 +54,7 @@ class Part:
 
     @property
     def is_timed(self) -> bool:
+        """Whether the part is a benchmark."""
         return self.name.startswith("bench")
 
 

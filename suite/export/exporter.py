@@ -23,6 +23,7 @@ class Exporter:
 
     @property
     def name(self) -> str:
+        """The full name of the implementation."""
         return self.declaration.full_name
 
 

@@ -131,6 +131,7 @@ class Device:
         return float(self._card_reading("nvmlDeviceGetTotalEnergyConsumption")) / 1000
 
     def used_memory(self) -> int:
+        """Return the used memory of the device in bytes."""
         return int(self.library.nvmlDeviceGetMemoryInfo(self.handle).used)
 
     def _power_usage(self) -> float:

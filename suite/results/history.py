@@ -86,6 +86,7 @@ class Line(Row, frozen=True):
 
     @property
     def table_in_words(self) -> str:
+        """The timed table of the line, in words."""
         return table_in_words(self.workload, self.dtype, self.device, self.threads, self.direction, self.cache)
 
 

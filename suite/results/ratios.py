@@ -35,9 +35,13 @@ class Judgeable(Protocol):
     """The logarithm of a ratio of two rows, with an interval for each probability of error."""
 
     @property
-    def old(self) -> Measurement: ...
+    def old(self) -> Measurement:
+        """The earlier measurement."""
+
     @property
-    def new(self) -> Measurement: ...
+    def new(self) -> Measurement:
+        """The later measurement."""
+
     @property
     def why(self) -> str:
         """The reason why no verdict is possible, or empty."""
@@ -46,7 +50,8 @@ class Judgeable(Protocol):
     def surprise(self) -> float:
         """Larger if the absence of a difference is less likely."""
 
-    def interval(self, doubt: float) -> Interval: ...
+    def interval(self, doubt: float) -> Interval:
+        """Return the interval of the ratio's logarithm at a level of 1 − doubt."""
 
 
 def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) -> list[Ratio]:
@@ -160,9 +165,11 @@ class Difference:
 
     @property
     def surprise(self) -> float:
+        """The distance from 0 in standard deviations; −∞ without an interval."""
         return -math.inf if self.why else abs(self.log) / max(self.deviation, 1e-9)
 
     def interval(self, doubt: float) -> Interval:
+        """Return the interval of the ratio's logarithm at a level of 1 − doubt."""
         half = math.inf if self.why else width(self.deviation, self.runs, doubt)
         return Interval(self.log, self.log - half, self.log + half)
 
@@ -277,17 +284,21 @@ class PairedTimes:
 
     @cached_property
     def new(self) -> Measurement:
+        """The new side's row, likewise."""
         return _summary([new for _, new in self.pairs])
 
     @property
     def why(self) -> str:
+        """Why there is no verdict, or an empty text."""
         return TOO_FEW_PAIRS if len(self.pairs) < pairs_needed(1, LEVEL) else ""
 
     @property
     def surprise(self) -> float:
+        """The negative probability of so large a difference by chance."""
         return -probability(self.logs)
 
     def interval(self, doubt: float) -> Interval:
+        """Return the interval of the ratio's logarithm at a level of 1 − doubt."""
         return signed_rank(self.logs, 1 - doubt)
 
 

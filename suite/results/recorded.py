@@ -54,18 +54,22 @@ class MachineRecord:
 
     @property
     def outcomes(self) -> list[Outcome]:
+        """The outcomes, without their runs."""
         return [outcome for _, outcome in self.rows]
 
     @property
     def measurements(self) -> list[Measurement]:
+        """The measurements, without their runs."""
         return [measurement for _, measurement in self.measured]
 
     @property
     def learned(self) -> list[TrainingRow]:
+        """The trainings, without their runs."""
         return [learned for _, learned in self.trained]
 
     @property
     def claimed(self) -> list[ClaimResult]:
+        """The results of claims, without their runs."""
         return [claimed for _, claimed in self.examined]
 
     @property

@@ -64,6 +64,7 @@ class SpawnedProcess:
 
     @property
     def reaped(self) -> bool:
+        """Whether the exit status was collected."""
         return self._popen.returncode is not None
 
     def exited(self) -> bool:
@@ -157,6 +158,7 @@ class Process:
 
     @property
     def pid(self) -> int:
+        """The id of the process."""
         return self._child.pid
 
     @property
@@ -171,6 +173,7 @@ class Process:
 
     @property
     def printed(self) -> str:
+        """The last output of the process."""
         return self._printed.decode(errors="replace").strip()
 
     def forget(self) -> None:
@@ -289,9 +292,11 @@ class Process:
                 raise InvalidMessage(UNEXPECTED_REPLY)
 
     def suspend(self) -> None:
+        """Stop the process and its children until `resume`."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
+        """Continue the process and its children."""
         self._signal(signal.SIGCONT)
 
     def move(self, cores: Collection[int]) -> None:

@@ -112,6 +112,7 @@ class CudaClock:
         return median(times)
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        """Return the seconds of a call and its result. Raises EscapedWork if the device works on afterwards."""
         busy_after = 0.0
         for _ in range(TRIES):
             seconds, result, busy_after = self._timed(calls, before, call)

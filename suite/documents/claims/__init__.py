@@ -109,6 +109,7 @@ class Claim:
 
     @property
     def topic(self) -> str:
+        """The part of the name before the slash."""
         return self.name.partition("/")[0]
 
     @property

@@ -56,6 +56,7 @@ class Block(nn.Module):
         return x
 
     def attend(self, x: Tensor) -> Tensor:
+        """Return the attention of a sequence to itself, b l d."""
         scores = self.maps["q"](x) @ self.maps["k"](x).mT / math.sqrt(self.config.width)  # b l l
         if self.config.positions == "relative":
             place = torch.arange(x.shape[1])
@@ -84,6 +85,7 @@ class Model(nn.Module):
         return logits
 
     def places(self, length: int) -> Tensor:
+        """Return the encodings of positions, l d."""
         width = self.config.width
         if self.config.positions == "learned":
             return self.learned[:length]

@@ -123,6 +123,7 @@ class Translation:
 
     @property
     def subtitle(self) -> str:
+        """The sentence, its translation and the implementation."""
         return f"{' '.join(self.source[:-1])} → {' '.join(self.target[1:])}; {self.by} in float32"
 
 

@@ -54,6 +54,7 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
+        """Return the numbers of some words."""
         return {word: number for number, word in enumerate(self.words)}
 
     def __len__(self) -> int:

@@ -85,6 +85,7 @@ class Task:
 
     @property
     def epochs(self) -> int:
+        """The number of epochs in the config."""
         return int(self.config["epochs"])
 
     def changed(self, **config: Any) -> Task:
