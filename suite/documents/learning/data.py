@@ -54,7 +54,7 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Return the numbers of some words."""
+        """Return the number of each word."""
         return {word: number for number, word in enumerate(self.words)}
 
     def __len__(self) -> int:
