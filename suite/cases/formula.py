@@ -49,18 +49,17 @@ class Formula:
     always: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, unless a case has others."""
     dtypes: tuple[str, ...] = DTYPES
-    """The dtypes of a case that names no others."""
+    """The dtypes that cases may have."""
     conventions: tuple[str, ...] = ()
     """The conventions that the oracle takes as keyword arguments."""
     values: str = ""
     """The input, … s v, whose weighted mean is the output, … l v; these weights may be returned as well."""
 
-    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = (), **unusual: Any) -> FormulaCase:
+    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
         options = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
         drawn = {size: value for size, value in unusual.items() if size not in self.options}
-        return FormulaCase(
-            name, why, self, partial(self.draw, **drawn), {**self.always, **options}, dtypes or self.dtypes
-        )
+        own = tuple(dtype for dtype in dtypes if dtype in self.dtypes)
+        return FormulaCase(name, why, self, partial(self.draw, **drawn), {**self.always, **options}, own)
 
     def with_inputs(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
         """A case with these inputs."""

@@ -60,7 +60,7 @@ def writes_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return query
 
 
-ACCEPTED = "7 keys beside 9 values was accepted"
+ACCEPTED = f"{FEWER_KEYS.why} was accepted"
 UNREFUSED = f"input validation: {ACCEPTED}; the contract requires an error"
 READ = f"{ACCEPTED}, and memory outside the inputs was read: the output depends on it"
 

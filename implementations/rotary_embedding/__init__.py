@@ -1,0 +1,1 @@
+"""Implementations of the contract `rotary_embedding`, each independent of the others and of the oracle."""
