@@ -1,4 +1,4 @@
-"""README and docs/ say what results/ hold, where things are, and no more than fits."""
+"""README and docs/ quote results/, their links lead to files, and they are short."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ TIMING, JUDGING, DOCUMENTS = (
 PAGES = [*HOME.glob("*.md"), *(HOME / "docs").rglob("*.md")]
 
 
-MACHINES = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace("**", "").split("\n## ")[1:]
-"""What is said of each."""
-
-
-def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> None:
+def test_the_readme_quotes_the_counts_of_implementations() -> None:
     quoted = re.findall(r"^\| `([\w.]+)` \| (\d+)/(\d+) \|", README, re.MULTILINE)
 
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
@@ -65,30 +61,30 @@ def test_the_readme_quotes_measured_times() -> None:
 def test_the_page_on_judging_quotes_the_audit() -> None:
     audit = (HOME / "results" / "audit.md").read_text(encoding="utf-8")
 
-    caught = re.search(r"(\d+ of \d+\s+mutants killed)", JUDGING)
-    strangers = re.search(r"(\d+ correct\s+variants)", JUDGING)
+    killed = re.search(r"(\d+ of \d+\s+mutants killed)", JUDGING)
+    variants = re.search(r"(\d+ correct\s+variants)", JUDGING)
 
     row = re.search(r"^\| `attention` \| (\d+) \| (\d+) \|.* (\d+) \| (\d+) \|$", audit, re.MULTILINE)
     assert row is not None
-    deviations, found, honest, accused = row.groups()
-    assert caught is not None
-    assert " ".join(caught.group(1).split()) == f"{found} of {deviations} mutants killed"
-    assert strangers is not None
-    assert (" ".join(strangers.group(1).split()), accused) == (f"{honest} correct variants", "0")
+    mutants, found, honest, accused = row.groups()
+    assert killed is not None
+    assert " ".join(killed.group(1).split()) == f"{found} of {mutants} mutants killed"
+    assert variants is not None
+    assert (" ".join(variants.group(1).split()), accused) == (f"{honest} correct variants", "0")
 
 
-def test_the_page_on_judging_quotes_what_the_audit_found_where_features_meet_and_in_all_contracts() -> None:
+def test_the_page_on_judging_quotes_the_audit_of_combinations_and_of_all_contracts() -> None:
     audit = (HOME / "results" / "audit.md").read_text(encoding="utf-8")
     said = " ".join(JUDGING.replace(",", "").split())
 
     for kind in ("pairs", "fused triples"):
         row = re.search(rf"^\| {kind} \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", audit, re.MULTILINE)
         assert row is not None
-        possible, met, mistakes, caught = row.groups()
-        assert (met, f"{caught} of {mistakes}" in said) == (possible, True)
+        possible, met, mistakes, killed = row.groups()
+        assert (met, f"{killed} of {mistakes}" in said) == (possible, True)
     rows = re.findall(r"^\| `\w+` \| (\d+) \| \d+ \| \d+ \| (\d+) \| \d+ \| (\d+) \| \d+ \|$", audit, re.MULTILINE)
-    deviations, families, strangers = (sum(map(int, column)) for column in zip(*rows, strict=True))
-    assert f"{deviations} mutants {strangers} correct variants and {families} families" in said
+    mutants, families, variants = (sum(map(int, column)) for column in zip(*rows, strict=True))
+    assert f"{mutants} mutants {variants} correct variants and {families} families" in said
 
 
 def test_the_page_on_timing_quotes_the_audits_of_the_timer() -> None:
@@ -111,7 +107,7 @@ def test_the_documents_page_counts_their_examples() -> None:
     assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m attnsuite.conformance.coverage prints the expected sentence"
 
 
-def test_the_readme_says_what_the_documents_themselves_give() -> None:
+def test_the_readme_quotes_the_coverage_of_the_documents() -> None:
     assert given_by_documents() in " ".join(README.split()), (
         "python -m attnsuite.conformance.coverage prints the expected sentence"
     )
@@ -122,7 +118,7 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
 
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
@@ -162,11 +158,12 @@ def row(machine: str, **wanted: str) -> dict[str, str]:
     return found
 
 
-def assert_says(text: str, due: list[float]) -> None:
-    """The numbers of a text are these, each rounded to as many decimals as the text has."""
-    said = re.findall(r"\d+(?:\.\d+)?", text)
+def assert_numbers(text: str, expected: list[float]) -> None:
+    """Assert the numbers of a text, each rounded to the decimals of the text."""
+    actual = re.findall(r"\d+(?:\.\d+)?", text)
 
-    assert said == [f"{value:.{len(number.partition('.')[2])}f}" for number, value in zip(said, due, strict=True)]
+    decimals = [len(number.partition(".")[2]) for number in actual]
+    assert actual == [f"{value:.{places}f}" for places, value in zip(decimals, expected, strict=True)]
 
 
 def milliseconds(machine: str, implementation: str, workload: str) -> float:
@@ -187,10 +184,10 @@ def test_the_page_on_contracts_quotes_the_times_of_models() -> None:
     seconds, size, speedup = re.findall(r"export took ([\d.]+) s and has ([\d.]+) MiB.*\(([\d.]+)×\)", page)[0]
 
     for quoted, model, workload in zip(times, MODELS, ("translator/128", "vit/b16"), strict=True):
-        assert_says(" ".join(quoted), [milliseconds(XEON, f"{model}/{name}", workload) for name in names])
-    assert_says(f"{seconds} {size}", [float(export["making_export"]), float(export["making_file"]) / 2**20])
+        assert_numbers(" ".join(quoted), [milliseconds(XEON, f"{model}/{name}", workload) for name in names])
+    assert_numbers(f"{seconds} {size}", [float(export["making_export"]), float(export["making_file"]) / 2**20])
     assert [name for name, _ in faster] == ["onnx_export.opset23"]
-    assert_says(speedup, [float(faster[0][1])])
+    assert_numbers(speedup, [float(faster[0][1])])
 
 
 def test_the_page_on_timing_quotes_times_and_memory_at_16_384_tokens() -> None:
@@ -220,17 +217,17 @@ def test_the_page_on_claims_counts_those_that_hold() -> None:
     assert (len(rows), holds["holds"], holds["does not hold"]) == (every, hold, do_not)
 
 
-def test_the_readme_says_of_which_commit_its_table_is_and_how_many_questions_there_are_today() -> None:
-    commit, asked = re.findall(r"at\s+commit (\w+)\. Of ([\d,]+) tests,", README, re.DOTALL)[0]
+def test_the_readme_quotes_the_commit_of_its_table_and_the_number_of_tests() -> None:
+    commit, tests = re.findall(r"at\s+commit (\w+)\. Of ([\d,]+) tests,", README, re.DOTALL)[0]
     runs = [json.loads(path.read_text("utf-8")) for path in (HOME / "results" / HERE).glob("*/run.json")]
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
         of_all = sum(int(of["run"]) for of in csv.DictReader(file) if of["implementation"] == "attention/matmul")
 
     assert any(run["commit"].startswith(commit) for run in runs)
-    assert int(asked.replace(",", "")) == of_all == len(list_tests(contract("attention").cases(), "cpu"))
+    assert int(tests.replace(",", "")) == of_all == len(list_tests(contract("attention").cases(), "cpu"))
 
 
-def test_the_readme_quotes_what_was_declined() -> None:
+def test_the_readme_quotes_unsupported_tests() -> None:
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
         unsupported: Counter[str] = Counter()
         for of in csv.DictReader(file):

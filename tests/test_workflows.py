@@ -1,4 +1,4 @@
-"""What GitHub Actions runs: the steps of the action and of the workflow for others, run here as a runner does."""
+"""GitHub Actions: the steps of the action and of the reusable workflows, run here like on a runner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read(file: Path) -> Any:
 
 
 def steps(file: Path) -> dict[str, Any]:
-    """The steps of the only job of a file that have a name."""
+    """The named steps of a file's only job."""
     content = read(file)
     job = content["runs"] if "runs" in content else next(iter(content["jobs"].values()))
     return {step["name"]: step for step in job["steps"] if "name" in step}
@@ -36,7 +36,7 @@ def steps(file: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a kernel that is wrong."""
+    """A repository with a wrong kernel."""
     folder = tmp_path / "repository"
     folder.mkdir()
     (folder / "kernel.py").write_text(WRONG)
@@ -44,7 +44,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def run(step: dict[str, Any], repository: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    """Run a step as `shell: bash` does, with these inputs; a runner gives each of the variables that is set here."""
+    """Run a step like `shell: bash`, with these inputs and a runner's variables."""
     script, temporary = repository.parent / "step.sh", repository.parent / "temporary"
     script.write_text(step["run"])
     temporary.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ def test_a_wrong_kernel_fails_the_step_with_an_annotation_a_summary_and_rows(fil
     assert len((repository.parent / "temporary" / "attnsuite.jsonl").read_text().splitlines()) == 2
 
 
-def test_known_gaps_let_the_step_pass_and_its_output_names_the_rows(repository: Path) -> None:
+def test_with_expected_failures_the_step_passes_and_its_output_names_the_rows(repository: Path) -> None:
     (repository / "expected failures.txt").write_text("plain/small: it is not scaled yet\n")
     given = {
         "TARGETS": "kernel.py",
@@ -108,11 +108,11 @@ def test_a_target_is_never_an_option_nor_a_command(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "due"),
+    ("inputs", "expected"),
     [({"INSTALL": "attnsuite==9.9", "HERE": "/x"}, "attnsuite==9.9"), ({"INSTALL": "", "HERE": "/a b"}, "/a b")],
 )
-def test_the_action_installs_itself_unless_told_otherwise(
-    repository: Path, tmp_path: Path, given: dict[str, str], due: str
+def test_the_action_installs_itself_by_default(
+    repository: Path, tmp_path: Path, inputs: dict[str, str], expected: str
 ) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')  # pip would download PyTorch
@@ -120,9 +120,9 @@ def test_the_action_installs_itself_unless_told_otherwise(
     step = steps(ACTION)["Install attnsuite"]
 
     script = f"PATH={tmp_path}:$PATH\n{step['run']}"
-    done = run({**step, "run": script}, repository, **given)
+    done = run({**step, "run": script}, repository, **inputs)
 
-    assert done.stdout.splitlines() == ["-m", "pip", "install", due]
+    assert done.stdout.splitlines() == ["-m", "pip", "install", expected]
 
 
 def test_the_workflow_installs_the_suite_and_the_package_if_there_is_one(repository: Path, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_workflow_installs_the_suite_and_the_package_if_there_is_one(reposit
 
 
 @pytest.mark.parametrize("file", [FOR_OTHERS, COMPARE], ids=lambda file: file.name)
-def test_the_suite_comes_from_a_repository_at_a_ref_that_stand_at_the_top_with_pytorch_for_cpus(file: Path) -> None:
+def test_the_suite_comes_from_the_repository_and_ref_at_the_top_with_pytorch_for_cpus(file: Path) -> None:
     content, step = read(file), steps(file)["Get the suite"]
 
     assert content["env"].keys() == {"SUITE", "SUITE_REF"}
@@ -166,7 +166,7 @@ def test_no_input_is_pasted_into_a_script(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, EXAMPLE], ids=lambda file: file.name)
-def test_a_workflow_may_read_and_no_more_unless_it_says_why(file: Path) -> None:
+def test_a_workflow_has_read_permissions_only(file: Path) -> None:
     content = read(file)
 
     assert content["permissions"] == {"contents": "read"}
@@ -205,7 +205,7 @@ def test_actionlint_finds_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_the_gate_of_others_names_both_sides_workloads_and_what_fails(repository: Path) -> None:
+def test_the_comparing_workflow_refuses_unknown_workloads_and_commits(repository: Path) -> None:
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e@e"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], check=True)
