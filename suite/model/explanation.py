@@ -50,8 +50,8 @@ class Explanation:
 
     @property
     def _untested(self) -> str:
-        meaning = "its meaning was" if len(self.untested) == 1 else "their meaning was"
-        return f"never given: {', '.join(self.untested)} ({meaning} not tested)" if self.untested else ""
+        plural = "s" * (len(self.untested) > 1)
+        return f"not tested: the parameter{plural} {', '.join(self.untested)}" if self.untested else ""
 
     @property
     def lines(self) -> list[str]:

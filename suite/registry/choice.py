@@ -32,7 +32,7 @@ def chosen(module: ModuleType, file: Path, contract: str) -> str:
         return found[0]
     if found:
         raise UsageError(f"{file.name} {UNDECORATED} and has {listed(found)}: name one, as {file.name}:{found[0]}")
-    raise UsageError(f"{file.name} {UNDECORATED} and has no public function")
+    raise UsageError(f"{file.name} has no function to test: define one")
 
 
 def candidates(module: ModuleType, contract: str) -> list[str]:

@@ -188,7 +188,7 @@ class _Search:
             return self._combined(target)
         place, colon, function = _split(target)
         if colon and not (place and function):
-            raise UsageError(f"{self.word} {target!r}: a colon stands between a file or module and a function in it")
+            raise UsageError(f"{self.word} {target!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
         if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
             return [self._marked(self._of_module(place, function))]
         if not colon:

@@ -183,7 +183,7 @@ def test_else_the_only_function_or_object_is_tested_and_else_the_only_class(
         ("one, other = Scaled(2.0), Scaled(3.0)", None, "has one, other: name one, as kernel.py:one"),
         ("def f(query, key, value): ...\nmine = Scaled(2.0)", None, "has f, mine: name one, as kernel.py:f"),
         ("", None, "has Scaled, Settings: name one, as kernel.py:Scaled"),
-        ("del Scaled, Settings", None, "has no public function"),
+        ("del Scaled, Settings", None, "kernel.py has no function to test: define one"),
         ("bleu = lambda *given: 0", None, "kernel.py binds no attention, but bleu: name it, as kernel.py:bleu"),
         ("attention = Scaled(2.0)", "add_norm", "kernel.py binds no add_norm, but attention: name it, as kernel.py:"),
     ],

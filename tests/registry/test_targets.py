@@ -162,11 +162,11 @@ def test_mistakes_about_files_are_named(write: Write) -> None:
     assert complaint(str(folder)) == f"'{folder}' is not a Python file (.py)"
     assert complaint(f"{two}:tow") == "kernel.py has no function 'tow': did you mean two? it has one, two"
     assert complaint(f"{two}:three") == "'three' in kernel.py cannot be called: it is of type int"
-    assert complaint(f"{two}:") == f"target '{two}:': a colon stands between a file or module and a function in it"
+    assert complaint(f"{two}:") == f"target '{two}:': expected FILE.py:FUNCTION or MODULE:FUNCTION"
     assert complaint(str(two)) == (
         "kernel.py decorates no function with @implementation and has one, two: name one, as kernel.py:one"
     )
-    assert complaint(str(empty)) == "empty.py decorates no function with @implementation and has no public function"
+    assert complaint(str(empty)) == "empty.py has no function to test: define one"
 
 
 def test_mistakes_about_modules_are_named() -> None:
