@@ -45,30 +45,26 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
     return run_calls(function, (call,))[0]
 
 
-# Dropout
+FUNCTIONS = {mutant.name: mutant.function for mutant in contract("attention").mutants()} | {"correct": correct_dense}
 
 
 @pytest.mark.parametrize(("other", "equal"), [("unscaled", True), ("divides_by_width", False), ("correct", False)])
 def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal: bool) -> None:
-    functions = {mutant.name: mutant.function for mutant in contract("attention").mutants()} | {
-        "correct": correct_dense
-    }
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
-    ours = run_calls(functions["unscaled"], calls)
-    theirs = run_calls(functions[other], tuple(replace(call, seed=7) for call in calls))
+    ours = run_calls(FUNCTIONS["unscaled"], calls)
+    theirs = run_calls(FUNCTIONS[other], tuple(replace(call, seed=7) for call in calls))
 
     assert case.verdict(calls, ours, {}).output_wrong
     assert case.alike(calls, ours, theirs, {}) == equal
 
 
 def test_right_weights_of_two_draws_and_of_none_that_is_dropped_tell_nothing() -> None:
-    functions = {mutant.name: mutant.function for mutant in contract("attention").mutants()}
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
     one, two = (run_calls(correct_dense, tuple(replace(call, seed=seed) for call in calls)) for seed in (1, 7))
     unscaled, whole = (
-        run_calls(functions[name], calls) for name in ("does_not_rescale_kept_weights", "ignores_dropout")
+        run_calls(FUNCTIONS[name], calls) for name in ("does_not_rescale_kept_weights", "ignores_dropout")
     )
 
     assert not case.alike(calls, one, two, {})

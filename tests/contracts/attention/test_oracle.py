@@ -316,44 +316,28 @@ def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.Monkey
     assert abs(fifty.mpf(third[0]) - fifty.one / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
 
 
+LARGE_FAMILIES = ("keys", "queries", "both", "widths", "items", "heads")
+
+
 def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {}
     for case in cases():
-        if isinstance(case, AttentionCase) and case.family not in (
-            "keys",
-            "queries",
-            "both",
-            "widths",
-            "items",
-            "heads",
-        ):
+        if isinstance(case, AttentionCase) and case.family not in LARGE_FAMILIES and case.queries * case.keys < 400:
             chosen.setdefault((case.family, bool(case.gradient_of), "mask" not in case.values), case)
-    small = [case for case in chosen.values() if case.queries * case.keys < 400]
-    expected = {case.name: oracle_result(case.call("float64"), {}) for case in small}
+    expected = {case.name: oracle_result(case.call("float64"), {}) for case in chosen.values()}
 
     monkeypatch.setattr("attnsuite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
 
-    for case in small:
-        call = case.call("float64")
-        result = oracle_result(call, {})
-        assert not disagreement(result, expected[case.name], 0.51), case.name  # longdouble itself errs by 2⁻¹¹ bounds
-        assert disagreement(result, wrong(expected[case.name]), ACCEPT_OUTPUT), case.name
-    assert len({case.family for case in small}) > 10
-
-
-def disagreement(result: OracleResult, other: OracleResult, accept: float) -> list[str]:
-    pairs = [
-        (result.output, other.output),
-        *((result.gradients[name], other.gradients[name]) for name in result.gradients),
-    ]
-    complaints = (
-        compare.difference(its.value.astype(np.float64), part.value, part.bound, accept=accept) for part, its in pairs
-    )
-    return [complaint for complaint in complaints if complaint]
-
-
-def wrong(result: OracleResult) -> OracleResult:
-    return replace(result, output=replace(result.output, value=result.output.value * (1 + 1e-12) + 1e-250))
+    for case in chosen.values():
+        result, other = oracle_result(case.call("float64"), {}), expected[case.name]
+        pairs = [(result.output, other.output), *((g, other.gradients[name]) for name, g in result.gradients.items())]
+        for ours, theirs in pairs:
+            value = theirs.value.astype(np.float64)
+            # longdouble itself errs by 2⁻¹¹ bounds
+            assert compare.difference(value, ours.value, ours.bound, accept=0.51) is None, case.name
+        wrong = other.output.value.astype(np.float64) * (1 + 1e-12) + 1e-250
+        assert compare.difference(wrong, result.output.value, result.output.bound, accept=ACCEPT_OUTPUT), case.name
+    assert len({case.family for case in chosen.values()}) > 10
 
 
 # Bounds
@@ -416,7 +400,7 @@ def is_misjudged(conventions: dict[str, str], result: OracleResult | WithinBound
 
 @cache
 def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
-    """Of each case and dtype whether its truths are misjudged, and whether one of them is loose: made once for both."""
+    """For each case and dtype, whether its results are misjudged, and whether one is loose; computed once."""
     actual = {}
     for case in cases():
         for dtype in case.dtypes:
@@ -437,7 +421,7 @@ def oracle_results(actual: Any) -> list[OracleResult | WithinBounds]:
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
     plain = small_problem(is_causal=True)
     value = plain.value.copy()
-    value[:, :, 3] = 1e30  # seen by without_queries
+    value[:, :, 3] = 1e30  # seen by no query
 
     actual, expected = attention(replace(plain, value=value), FLOAT64), attention(plain, FLOAT64)
 
