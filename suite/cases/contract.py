@@ -38,7 +38,7 @@ class Mutant:
 
     name: str
     says: str
-    """The mistake in words, for diagnosis: "the scores are not divided by √e"."""
+    """The mistake in words, for diagnosis: "the scores are not divided by √d"."""
     function: Callable[..., Any]
     dtypes: tuple[str, ...] = ("float32",)
     """The dtypes of the audit; more than one only for a mistake that depends on the dtype."""

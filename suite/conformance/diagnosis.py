@@ -177,7 +177,7 @@ class Diagnostician:
         self._passed.append((case, dtype))
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any) -> Diagnosis:
-        """The mutant that explains a wrong result: `equals "unscaled": the scores are not divided by √e`.
+        """The mutant that explains a wrong result: `equals "unscaled": the scores are not divided by √d`.
 
         Where error bounds are so loose that many mutants would match, only an established one does.
         """

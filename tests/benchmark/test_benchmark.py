@@ -260,7 +260,7 @@ def test_what_fails_the_contract_is_refused_where_that_matters() -> None:
         ("attention/unscaled", TINY): "refused", ("attention/unscaled", CAUSAL): "unsupported",
         ("attention/never_causal", TINY): "measured", ("attention/never_causal", CAUSAL): "refused",
     }  # fmt: skip
-    assert "the scores are not divided by √e" in rows["attention/unscaled", TINY].detail
+    assert "the scores are not divided by √d" in rows["attention/unscaled", TINY].detail
     assert rows["attention/unscaled", CAUSAL].detail == "takes no is_causal"
     assert rows["attention/never_causal", CAUSAL].detail.startswith("it fails causal/")
     assert all(not row.seconds for row in rows.values() if row.status != "measured")

@@ -57,7 +57,7 @@ OWN = (
     Own(
         "doc_000.py:without_scale",
         "attention",
-        {("*", 'equals "unscaled": the scores are not divided by √e'): "the scores are divided by √e"},
+        {("*", 'equals "unscaled": the scores are not divided by √d'): "the scores are divided by √d"},
         ("plain", "documents"),
         ("float32",),
     ),
@@ -95,7 +95,7 @@ OWN = (
     Own(
         "doc_002.py:attention",
         "attention",
-        {("*", 'equals "unscaled": the scores are not divided by √e'): "the scores are divided by √e"},
+        {("*", 'equals "unscaled": the scores are not divided by √d'): "the scores are divided by √d"},
         ("plain", "documents"),
         ("float32",),
     ),

@@ -77,7 +77,7 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("# Before\n\n# Attention conformance\n")
     assert "| ❌ | `attention/mine` | cpu | 0/1 | 1 failed | 0 | 0 | 0 | 1 of 1 |" in text
-    assert '| 1 | failed: equals "unscaled": the scores are not divided by √e' in text
+    assert '| 1 | failed: equals "unscaled": the scores are not divided by √d' in text
 
 
 def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:

@@ -21,8 +21,8 @@ PAGE = """The contract `attention`: what an implementation promises, decided onc
 
     output = dropout(softmax(scale · query keyᵀ + mask)) value
 
-Axes, in this order: `… h l e` query, `… g s e` key, `… g s v` value, `… h l v` output (l queries, s keys, e width,
-v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
+Axes, in this order: `… h l e` query, `… g s e` key, `… g s v` value, `… h l v` output (l queries, s keys, e head
+width, d in the literature; v value width, dv; h query heads, g key/value heads). Rank 2, 3 and 4.
 
 {decisions}
 

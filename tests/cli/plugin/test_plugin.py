@@ -121,7 +121,7 @@ def test_a_package_is_checked_by_two_processes_and_every_outcome_is_in_the_repor
         "attention.kernels declarations": "failure",
         "attention.broken import": "failure",
     }
-    unscaled = 'equals "unscaled": the scores are not divided by √e; output['
+    unscaled = 'equals "unscaled": the scores are not divided by √d; output['
     known = said["tests.test_theirs test_unscaled[plain/one_head-float32]"]
     assert known.startswith(f"known as unscaled-by-design: {unscaled}")
     again = "\nattnsuite check theirs.kernels:unscaled --case plain/ordinary --dtype float32"

@@ -19,7 +19,7 @@ FLASH = signature("flash_attn")
     ("said", "due"),
     [
         ("takes no is_causal and no scale", "takes no causal and no softmax_scale"),
-        ("a given scale is ignored, 1/√e is always used", "a given softmax_scale is ignored, 1/√e is always used"),
+        ("a given scale is ignored, 1/√d is always used", "a given softmax_scale is ignored, 1/√d is always used"),
         ("failed only where is_causal and a width above 64 meet", "failed only where causal and a width above 64 meet"),
         ("output[0, 1, 3, 7] is 1.5, should be 2", "output[0, 3, 1, 7] (b, s, h, d) is 1.5, should be 2"),
         ("gradient of key[0, 1, 3, 7] is 1", "gradient of k[0, 3, 1, 7] (b, s, h, d) is 1"),

@@ -166,7 +166,7 @@ def pooling(inputs: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def options(example: Excerpt) -> dict[str, Any]:
-    """The example's parameters as arguments; a scale of 1/√e is left to the default."""
+    """The example's parameters as arguments; a scale of 1/√d is left to the default."""
     parameters = example.parameters
     chosen: dict[str, float | bool] = {}
     if parameters.get("stage") == POOLING:

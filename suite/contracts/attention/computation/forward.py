@@ -6,7 +6,7 @@ them with one step replaced, either a step of its own or one that a feature name
 
     MUTANTS = mutants(
         Dense,
-        factor={"unscaled": Mutation("the scores are not divided by √e", lambda call: 1.0)},
+        factor={"unscaled": Mutation("the scores are not divided by √d", lambda call: 1.0)},
     )
 
     @Dense.instead("softmax", "the largest score is not subtracted")

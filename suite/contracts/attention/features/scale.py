@@ -56,7 +56,7 @@ def default(call: AttentionCall) -> float:
 
 
 def cases() -> Sequence[Case]:
-    """None is 1/√e; any float is legal."""
+    """None is 1/√d; any float is legal."""
     from attnsuite.contracts.attention.cases.case import case, gradients
 
     return [
@@ -115,7 +115,7 @@ BACKWARD = mutants(
     factor={
         "gradients_lack_scale": Mutation("the gradients of query and key lack the scale", lambda call: 1.0),
         "gradients_ignore_given_scale": Mutation(
-            "the gradients of query and key use 1/√e although another scale was given", default),
+            "the gradients of query and key use 1/√d although another scale was given", default),
         "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key",
             lambda call: factor(call) ** 2),
     },
@@ -159,26 +159,26 @@ BARELY = mutants(
         "ignores_integer_scale": Mutation("a scale that is no float is ignored",
             _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),
             "bindings that check for a double"),
-        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda call: 1.0),
+        "unscaled": Mutation("the scores are not divided by √d", _by_default(lambda call: 1.0),
             "documents: doc-000 E1"),
-        "divides_by_width": Mutation("the scores are divided by e instead of √e",
+        "divides_by_width": Mutation("the scores are divided by d instead of √d",
             _by_default(lambda call: 1 / call.width)),
-        "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default,
+        "ignores_scale": Mutation("a given scale is ignored, 1/√d is always used", default,
             "vendor kernels without a scale argument"),
         "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores",
             lambda call: factor(call) ** 2),
-        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e",
+        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√d",
             _if_given(lambda call: call["scale"] * default(call))),
         "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them",
             _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
-        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values",
+        "scales_by_value_width": Mutation("the default scale is 1/√dv, from the width of the values",
             _by_default(lambda call: call.value_width**-0.5)),
-        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together",
+        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·d), from the width of all heads together",
             _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
         "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8",
             _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
         "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale",
-            lambda call: call["scale"] or default(call), "the idiom `scale or 1/√e`"),
+            lambda call: call["scale"] or default(call), "the idiom `scale or 1/√d`"),
         "takes_root_of_scale": Mutation("a negative scale gives NaN: query and key are each multiplied by its root",
             lambda call: math.sqrt(factor(call)) ** 2 if factor(call) >= 0 else math.nan, "pytorch issue 105190"),
         "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all",
@@ -231,7 +231,7 @@ FEATURE = Feature(
     "score",
     LEVELS,
     Argument("scale", None, place=3),
-    decisions={"scale": "None means 1/√e; any float or integer is legal, zero and negative included"},
+    decisions={"scale": "None means 1/√d; any float or integer is legal, zero and negative included"},
     vocabulary={"scale": "an explicit scale"},
     oracle={"score": Step(_multiply, _multiply_back)},
     hooks=Hooks(

@@ -325,7 +325,7 @@ def with_one_state_for_all(call: AttentionCall, state: Tensor) -> Memory:
 
 def with_the_last_scale(call: AttentionCall, state: Tensor) -> Memory:
     _LEFT["scale"] = call["scale"]
-    return memory_with("asked", lambda own: own.but(scale=_LEFT["scale"]))(call, state)
+    return memory_with("call", lambda own: own.but(scale=_LEFT["scale"]))(call, state)
 
 
 def of_one_thread(call: AttentionCall, state: Tensor) -> Memory:
@@ -337,7 +337,7 @@ def of_one_thread(call: AttentionCall, state: Tensor) -> Memory:
             raise RuntimeError("nothing was kept for the backward pass")
         return own
 
-    return memory_with("asked", look)(call, state)
+    return memory_with("call", look)(call, state)
 
 
 def keeps_scratch(memory: Memory) -> None:

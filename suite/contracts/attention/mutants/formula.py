@@ -98,9 +98,9 @@ def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
 MUTANTS = mutants(
     Dense,
     factor={
-        "multiplies_by_root": Mutation("the scores are multiplied by √e, not divided",
+        "multiplies_by_root": Mutation("the scores are multiplied by √d, not divided",
             by_default(lambda call: call.width**0.5)),
-        "divides_by_fourth_root": Mutation("the default scale is e^−¼: a share for query and key each is applied once",
+        "divides_by_fourth_root": Mutation("the default scale is d^−¼: a share for query and key each is applied once",
             by_default(lambda call: call.width**-0.25)),
         "applies_root_of_scale": Mutation("the root of the scale is applied, of its size",
             lambda call: abs(factor(call)) ** 0.5),
@@ -110,7 +110,7 @@ MUTANTS = mutants(
             root_of(lambda call: call.queries)),
         "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is",
             root_of(lambda call: 64)),
-        "adds_scale_to_default": Mutation("a given scale is added to 1/√e",
+        "adds_scale_to_default": Mutation("a given scale is added to 1/√d",
             lambda call: factor(call) + (0.0 if call["scale"] is None else default(call))),
     },
     products={
