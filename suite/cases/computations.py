@@ -81,7 +81,7 @@ class Steps(Stepwise):
     def __init__(self, **replacements: Function) -> None:
         self.replaced = replacements
         for name, step in replacements.items():
-            assert callable(getattr(type(self), name)), name
+            self.step_named(name)
             setattr(self, name, step)
         self.__signature__ = inspect.signature(self.compute)
 
@@ -114,10 +114,17 @@ class Steps(Stepwise):
         return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
 
     @classmethod
+    def step_named(cls, name: str) -> Function:
+        """The step of this name. ValueError for an unknown name."""
+        if not callable(step := getattr(cls, name, None)):
+            raise ValueError(f"{cls.__name__} has no step {name!r}")
+        return step  # type: ignore[no-any-return]
+
+    @classmethod
     def wrong(cls, step: str, replacement: Function | StepChange) -> Function:
         correct = cls()
         if isinstance(replacement, StepChange):
-            replacement = replacement.applied_to(correct if step == WHOLE else getattr(correct, step))
+            replacement = replacement.applied_to(correct if step == WHOLE else cls.step_named(step))
         return replacement if step == WHOLE else cls(**{step: replacement})
 
     @classmethod

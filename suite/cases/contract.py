@@ -247,7 +247,27 @@ def declare(
         "needs": needed_by(parameters, by_value, also or {}),
         **lists_in(module, **{"variants": "variants.variants", **(lists or {})}),
     }
-    return Contract(**(fields | others))
+    declared = Contract(**(fields | others))
+    if complaint := _declaration_error(declared, also or {}):
+        raise ValueError(f"contract {declared.name}: {complaint}")
+    return declared
+
+
+def _declaration_error(contract: Contract, also: Mapping[str, Test]) -> str:
+    """What is wrong with a declaration, or empty."""
+    paragraphs = contract.page.split("\n\n")
+    if len(paragraphs) < 2 or (not contract.signature.startswith(f"{contract.name}(") and not contract.is_model):
+        return f"the second paragraph of the file's docstring is not the signature `{contract.name}(…) -> …`"
+    for parameter, features in contract.parameter_features.items():
+        if unknown := [feature for feature in features if feature not in contract.features]:
+            return (
+                f"parameter {parameter} needs the feature {unknown[0]!r}; declared are {', '.join(contract.features)}"
+            )
+        if not contract.is_model and parameter not in re.findall(r"\w+", contract.signature):
+            return f"the signature has no parameter {parameter!r}: {contract.signature}"
+    if unknown := [feature for feature in also if feature not in contract.features]:
+        return f"`also` tests the feature {unknown[0]!r}; declared are {', '.join(contract.features)}"
+    return ""
 
 
 def lists_in(module: str, **others: str) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""The features that calls of a declared contract need."""
+"""Declarations of contracts: wrong ones are refused in one line; the features that calls need."""
 
 from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 
-from attnsuite.cases import Call
+from attnsuite.cases import Call, declare
 from attnsuite.cases.contract import configured, needed_by
+
+PAGE = "The contract `turn`.\n\n    turn(x, *, norm=None) -> output\n\nAxes."
 
 X = torch.zeros(2)
 
@@ -44,3 +50,34 @@ def test_a_call_needs_the_features_of_further_tests() -> None:
 )
 def test_a_config_is_tested_where_there_is_one(call: Call, expected: bool) -> None:
     assert configured("decoding", "cached")(call) is expected
+
+
+@pytest.mark.parametrize(
+    ("page", "declared", "message"),
+    [
+        ("The contract.", {}, "the second paragraph of the file's docstring is not the signature `turn(…) -> …`"),
+        ("The contract.\n\nturns(x)", {}, "the second paragraph of the file's docstring is not the signature"),
+        (PAGE, {"parameters": {"norm": ("batch",)}}, "parameter norm needs the feature 'batch'; declared are long, "),
+        (PAGE, {"parameters": {"eps": ("long",)}}, "the signature has no parameter 'eps': turn(x, *, norm=None)"),
+        (PAGE, {"also": {"wide": callable}}, "`also` tests the feature 'wide'; declared are long, float64"),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_refused_in_one_line(
+    page: str, declared: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "toys.turn", ModuleType("toys.turn", page))
+
+    with pytest.raises(ValueError, match="contract turn: ") as error:
+        declare("toys.turn", {"long": "long inputs"}, **declared)
+
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_right_declaration_has_the_signature_of_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "toys.turn", ModuleType("toys.turn", PAGE))
+
+    declared = declare("toys.turn", {"long": "long inputs"}, {"norm": ("long",)})
+
+    assert declared.signature == "turn(x, *, norm=None) -> output"
+    assert declared.optional == {"norm"}

@@ -93,7 +93,8 @@ def test_an_optional_argument_that_is_none_stays_none() -> None:
     [
         ("product", with_arguments(bias=turned), TypeError, "has no bias"),
         ("product", with_result(lambda y, sign: y), TypeError, "has no sign"),
-        ("sum", with_result(turned), AttributeError, "sum"),
+        ("sum", with_result(turned), ValueError, "Map has no step 'sum'"),
+        ("sum", torch.add, ValueError, "Map has no step 'sum'"),
     ],
 )
 def test_an_unknown_step_or_argument_is_an_error_at_once(step: str, change: Any, error: Any, message: str) -> None:
