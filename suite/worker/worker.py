@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import Any, ClassVar
 
 from attnsuite.cases import Call, Reply
@@ -127,14 +127,10 @@ class Worker:
         self.time_limit = time_limit
         self.start_limit = start_limit
         self.compile_limit = compile_limit
-        self._environment = dict(environment or {})
-        self._cores, self._service = frozenset(cores), service
-        self._sandboxed, self._memory_limit, self._memory_watched, self._cancelled = (
-            sandboxed,
-            memory_limit,
-            memory_watched,
-            cancelled,
-        )
+        self._environment, self._cores, self._service = dict(environment or {}), frozenset(cores), service
+        limits = {"memory": memory_limit, "memory_watched": memory_watched, "cancelled": cancelled}
+        settings = {"service": service, "fresh": device != "cpu", "sandboxed": sandboxed, **limits}
+        self._open = partial(Process, self._environment, self._cores, **settings)  # type: ignore[arg-type]
         self.mechanisms: tuple[str, ...] = ()
         """The names of the mechanisms that sandbox the process, once it has started."""
         self._process: Process | None = None
@@ -147,9 +143,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -177,17 +171,8 @@ class Worker:
             self._state = missing_library(self.declaration)
         if self._state is not None:
             return
-        process = self._process = Process(
-            self._environment,
-            self._cores,
-            service=self._service,
-            fresh=self.device != "cpu",
-            sandboxed=self._sandboxed,
-            memory=self._memory_limit,
-            memory_watched=self._memory_watched,
-            cancelled=self._cancelled,
-        )
-        self.mechanisms = process.mechanisms
+        self._process = self._open()
+        self.mechanisms = self._process.mechanisms
         self._starting = Limit(self.start_limit, self.compile_limit)
         self._requests = 0
         self._shapes.clear()
