@@ -38,9 +38,9 @@ def forge() -> None:
     honest = frame.f_globals["pack"]
 
     def pack(message):
-        answers = getattr(message, "answer", None)
-        if isinstance(answers, tuple | list):
-            message.answer = [forged(answer) for answer in answers]
+        results = getattr(message, "result", None)
+        if isinstance(results, tuple | list):
+            message.result = [forged(result) for result in results]
         return honest(message)
 
     pack.forges = True
