@@ -48,6 +48,7 @@ def run(options: Bench) -> int:
         base = _base_of(options.baseline, timed) if options.baseline else None
         declarations = campaign.with_baseline(timed, options.except_, base)
         from attnsuite.benchmark import Request
+        from attnsuite.benchmark.verdict_cache import VerdictCache
 
         heed()
         request = campaign.request_of(Request, options, baseline=base.name if base else "")
@@ -61,7 +62,8 @@ def run(options: Bench) -> int:
     if (stored := sharding.stored(options.results, new, Measurement, print_hint)) is not None:
         return status(stored)
     folder = sharding.place(options.results, options.shard)
-    campaign.prepare(here, request, believed=not options.recheck)
+    for benchmark in here:
+        benchmark.cache = VerdictCache(request.device, believed=not options.recheck)
     tables = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if options.json == "-" else sys.stdout
     with JsonRows(options.json) as rows, open_run(folder, new) as writer:

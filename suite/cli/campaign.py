@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields, replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -222,14 +221,6 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
     return benchmarks
 
 
-def prepare(benchmarks: Sequence[Benchmark], request: Request, believed: bool) -> None:
-    """Give benchmarks the cache of verdicts; without `believed` verdicts are written to it but not read."""
-    from attnsuite.benchmark.verdict_cache import VerdictCache
-
-    for benchmark in benchmarks:
-        benchmark.cache = VerdictCache(request.device, believed)
-
-
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
     """The facts that pages print with outcomes; `again` has the words of a command line that name an implementation."""
     from attnsuite.conformance.known import known_bugs
@@ -269,11 +260,10 @@ def _needs_of(contract: Contract) -> Mapping[str, Collection[str]]:
     """The features that each case needs, from the user's cache or determined now."""
     from attnsuite.benchmark.verdict_cache import needs_of
 
-    return needs_of(contract.name, "", "", partial(_needs, contract))
+    def needs() -> dict[str, frozenset[str]]:
+        return {case.name: contract.needs(case.calls(case.dtypes[0])) for case in contract.cases()}
 
-
-def _needs(contract: Contract) -> dict[str, frozenset[str]]:
-    return {case.name: contract.needs(case.calls(case.dtypes[0])) for case in contract.cases()}
+    return needs_of(contract.name, "", "", needs)
 
 
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:

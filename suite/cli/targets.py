@@ -34,8 +34,9 @@ def chosen(
     Targets may overlap, as `attention/*` and `chunked`. Raises UsageError for a target that is named twice, and for a
     function whose parameters fit several signatures, if no `signature` is given.
     """
-    if repeated := _repeated(targets):
-        raise UsageError(f"target {repeated!r} is named twice; name it once")
+    paths = [Path(target) for target in targets]
+    if repeated := [target for place, target in enumerate(targets) if paths[place] in paths[:place]]:
+        raise UsageError(f"target {repeated[0]!r} is named twice; name it once")
     every = registry.find(targets, contract, signature=signature or "")
     if not (wanted := registry.without(every, skipped, contract)):
         raise UsageError(f"--except {' --except '.join(skipped)} leaves nothing to test")
@@ -69,16 +70,6 @@ def _refused(target: str, contract: str | None, signature: str | None) -> Declar
         reason = str(error).partition("\n")[0].rstrip(":")
         return Declaration(contract or "attention", file.stem, "", file=str(file.resolve()), broken=reason)
     return None
-
-
-def _repeated(targets: Sequence[str]) -> str:
-    """The first target that is named again, `./kernel.py` for `kernel.py` too; empty without any."""
-    before: set[Path] = set()
-    for target in targets:
-        if Path(target) in before:
-            return target
-        before.add(Path(target))
-    return ""
 
 
 def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -> None:

@@ -129,7 +129,9 @@ def in_pairs(new_seconds, number=8, then=None):
     def measure(self, processes):
         for pair in range(number):
             self.busy.append("the machine was busy (load 14 on 2 cores)")
-            rows = tuple(measured("new for old", seconds=[entry + pair * 1e-4] * 12) for entry in (0.1, new_seconds))
+            rows = tuple(
+                measured("new for old", seconds=[seconds + pair * 1e-4] * 12) for seconds in (0.1, new_seconds)
+            )
             yield {(item.name, table): rows for item in self.pairs for table in self.tables()}
         if then:
             raise then

@@ -71,15 +71,15 @@ def test_for_every_contract_a_file_gets_a_verdict(
     assert output == f"mine.py is written.{yours} Check it: attnsuite check mine.py\n"
     assert (status, printed.err) == (0 if of == "attention" else 1, "")
     if of != "attention":
-        assert f"what {of} computes is not written yet" in printed.out
+        assert f"the body of this {of} is not written yet" in printed.out
 
 
 def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_path: Path) -> None:
     pytest.importorskip("ruff")
     for signature in signature_names():
         begun(status_of, tmp_path, f"in_{signature}", "--signature", signature)
-    for item in names():
-        begun(status_of, tmp_path, f"of_{item}", "--contract", item)
+    for name in names():
+        begun(status_of, tmp_path, f"of_{name}", "--contract", name)
 
     checked = ruff("check", "--no-cache", "--config", RULES, tmp_path)
     formatted = ruff("format", "--no-cache", "--check", "--config", RULES, tmp_path)

@@ -69,11 +69,11 @@ def test_a_slow_check_says_how_far_it_is_and_what_takes_the_time(
 
 
 def test_the_line_names_the_slowest_call() -> None:
-    entry = beating(3_367, "attention/mine")
+    beat = beating(3_367, "attention/mine")
     for item in (outcome("plain/small", 0.5), outcome("causal/square_5", 2.25), outcome("plain/wide", 1.0)):
-        entry.count(item)
+        beat.count(item)
 
-    assert entry.line(10) == (
+    assert beat.line(10) == (
         "3 of 3,367 tests done after 10 s, now attention/mine; the slowest call took 2.2 s (causal/square_5)"
     )
 
@@ -90,8 +90,8 @@ def test_a_compiler_is_found_among_the_children(tmp_path: Path) -> None:
 
 
 def test_skipped_tests_do_not_count_as_done() -> None:
-    item = beating(3_367, "attention/mine")
+    beat = beating(3_367, "attention/mine")
     for number in range(3_367):
-        item.count(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
+        beat.count(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
 
-    assert item.line(240) == "4 of 3,367 tests done after 240 s, 3,363 given up; failures are analysed"
+    assert beat.line(240) == "4 of 3,367 tests done after 240 s, 3,363 given up; failures are analysed"

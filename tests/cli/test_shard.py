@@ -98,16 +98,16 @@ def test_a_shard_into_which_nothing_falls_is_finished_and_says_so(
 
 
 def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
-    entry = contract("attention")
-    whole = Request(profile="quick", backward=True).tables(entry)
+    attention = contract("attention")
+    whole = Request(profile="quick", backward=True).tables(attention)
 
-    parts = [Request(profile="quick", backward=True, shard=Shard(index, 3)).tables(entry) for index in (1, 2, 3)]
+    parts = [Request(profile="quick", backward=True, shard=Shard(index, 3)).tables(attention) for index in (1, 2, 3)]
 
-    asked = [
-        Counter((entry.title, entry.dtype, entry.threads, entry.cache) for entry in item)
-        for item in (whole, chain(*parts))
+    counts = [
+        Counter((table.title, table.dtype, table.threads, table.cache) for table in tables)
+        for tables in (whole, chain(*parts))
     ]
-    assert asked[0] == asked[1]
+    assert counts[0] == counts[1]
     names = [{table.workload.name for table in part} for part in parts]
     assert sum(map(len, names)) == len(set().union(*names))
 

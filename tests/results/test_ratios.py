@@ -201,8 +201,8 @@ def learned(kind, random, runs=12):
     """The spread, as an audit of so many runs finds it."""
     rows = []
     for run in range(runs):
-        entry = simulated(kind, random)
-        middles = [sorted(item.seconds)[12] for item in entry]
+        rows_of_run = simulated(kind, random)
+        middles = [sorted(item.seconds)[12] for item in rows_of_run]
         rows += [repeated(run, place, middle / middles[0], middle) for place, middle in enumerate(middles)]
     return spreads(rows)
 
