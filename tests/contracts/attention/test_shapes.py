@@ -16,7 +16,7 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.attention.feature import Grid, visible
 from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import from_function
-from tests.contracts.test_workloads import judged
+from tests.contracts.test_workloads import verdict_of
 
 CONTRACT = contract("attention")
 
@@ -68,7 +68,7 @@ def test_a_malformed_shape_is_refused_in_one_line_with_what_exists(typed: str, s
 
 
 def test_only_attention_has_shapes() -> None:
-    with pytest.raises(UsageError, match="transformer has no shapes"):
+    with pytest.raises(UsageError, match="transformer has no workloads of chosen shapes"):
         contract("transformer").workload_of_shape("l=8")
 
 
@@ -79,24 +79,24 @@ def test_only_attention_has_shapes() -> None:
 def test_shapes_are_verified_with_all_their_features(typed: str, direction: str) -> None:
     workload = CONTRACT.workload_of_shape(typed)
 
-    assert judged(workload, direction=direction).status == "passed"  # type: ignore[arg-type]
+    assert verdict_of(workload, direction=direction).status == "passed"  # type: ignore[arg-type]
 
     def off(workload: dict[str, torch.Tensor]) -> None:
         workload["output"] += 0.1
 
-    assert judged(workload, direction=direction, spoil=off).status == "failed"  # type: ignore[arg-type]
+    assert verdict_of(workload, direction=direction, change=off).status == "failed"  # type: ignore[arg-type]
 
 
 def test_dropout_is_judged_by_what_is_drawn_rarely() -> None:
     workload = CONTRACT.workload_of_shape("l=4096,e=16,dropout=0.5,scale=0.01")
 
     assert workload.directions == ("forward",)
-    assert judged(workload).status == "passed"  # type: ignore[arg-type]
+    assert verdict_of(workload).status == "passed"  # type: ignore[arg-type]
 
     def unscaled(workload: dict[str, torch.Tensor]) -> None:
         workload["output"] *= 0.1
 
-    assert judged(workload, spoil=unscaled).status == "failed"  # type: ignore[arg-type]
+    assert verdict_of(workload, change=unscaled).status == "failed"  # type: ignore[arg-type]
 
 
 # Under conventions
@@ -129,10 +129,10 @@ def test_an_output_is_compared_under_the_declared_convention(typed: str, directi
     ours = CONTRACT.workload_of_shape(typed)
     theirs = ours.under(LOWER)
 
-    assert judged(theirs, aligned, direction=direction).status == "passed"  # type: ignore[arg-type]
-    assert judged(theirs, direction=direction, kernel=as_the_contract).status == "failed"  # type: ignore[arg-type]
-    assert judged(ours, aligned, direction=direction).status == "failed"  # type: ignore[arg-type]
-    assert judged(ours, direction=direction, kernel=as_the_contract).status == "passed"  # type: ignore[arg-type]
+    assert verdict_of(theirs, aligned, direction=direction).status == "passed"  # type: ignore[arg-type]
+    assert verdict_of(theirs, direction=direction, kernel=as_the_contract).status == "failed"  # type: ignore[arg-type]
+    assert verdict_of(ours, aligned, direction=direction).status == "failed"  # type: ignore[arg-type]
+    assert verdict_of(ours, direction=direction, kernel=as_the_contract).status == "passed"  # type: ignore[arg-type]
     assert theirs.work("float32", direction)["attended"] != ours.work("float32", direction)["attended"]
     assert theirs.name == ours.name
     assert theirs.under({}) == ours
@@ -145,8 +145,8 @@ def test_a_mask_that_hides_is_passed_and_judged_as_one() -> None:
     def hiding(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:
         return sdpa(query, key, value, attn_mask=~attn_mask)
 
-    assert judged(theirs, hiding).status == "passed"  # type: ignore[arg-type]
-    assert judged(theirs, sdpa).status == "failed"  # type: ignore[arg-type]
+    assert verdict_of(theirs, hiding).status == "passed"  # type: ignore[arg-type]
+    assert verdict_of(theirs, sdpa).status == "failed"  # type: ignore[arg-type]
     assert ours.under({"repeated_calls": "equal_bits"}) is ours, "it is not of a feature"
 
 
