@@ -121,7 +121,7 @@ class Participant:
         return Sample(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
     def output_rows(self, rows: Rows) -> messages.OutputRows | NoResult:
-        """Return some rows of the last output, or why there are none."""
+        """Return some rows of the last output, or the reason for their absence."""
         return self._request(
             messages.OutputRows, "output_rows", rows={name: list(places) for name, places in rows.items()}
         )

@@ -155,7 +155,7 @@ def table(struct: type) -> str:
     hints = get_type_hints(struct, include_extras=False)
     lines = [f"| {struct.__name__} | type | unit and meaning |", "|---|---|---|"]
     for field in structs.fields(struct):
-        text = meaning(struct, field.name).replace("|", "\\|")
+        text = meaning(struct, field.name).replace("|", "\\|").replace(". - ", ". ").replace(" - ", ". ")
         lines.append(f"| `{field.name}` | {kind(hints[field.name])} | {text} |")
     return "\n".join(lines)
 
