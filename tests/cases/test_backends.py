@@ -112,7 +112,7 @@ def test_a_wrong_call_of_the_backend_is_named(of: str, name: str, case: str, mes
 
 
 def test_an_error_in_the_backend_is_an_error_of_the_function() -> None:
-    def bends_the_mask(query: Any, key: Any, value: Any, *given: Any, attention: Any, **options: Any) -> Any:
+    def bends_the_mask(query: Any, key: Any, value: Any, *others: Any, attention: Any, **options: Any) -> Any:
         return attention(query[:, None], key[:, None], value[:, None], attn_mask=query)
 
     case = next(each for each in contract("multi_head_attention").cases() if each.name == "plug/called")

@@ -31,15 +31,15 @@ def ignores_the_last_values(query: Tensor, key: Tensor, value: Tensor) -> Tensor
     return attend(query, key, value[..., : key.shape[-2], :])
 
 
-def answers_at_random(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def returns_random_numbers(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return torch.rand_like(query)
 
 
-def answers_nan(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def returns_nan(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return query * torch.nan
 
 
-def answers_nothing(query: Tensor, key: Tensor, value: Tensor) -> None:
+def returns_nothing(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Returns no tensor."""
 
 
@@ -49,7 +49,7 @@ def reads_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, rows, value)
 
 
-def refuses_by_what_stands_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def refuses_by_numbers_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     if float(torch.as_strided(key, (1,), (1,), key.storage_offset() + key.numel())) > 0:
         raise ValueError("too many values")
     return query
@@ -70,15 +70,15 @@ READ = f"{ACCEPTED}, and memory outside the inputs was read: the output depends 
     [
         (refuses, Verdict(Status.PASSED, "ValueError: 7 keys, 9 values")),
         (reads_past_the_keys, Verdict(Status.FAILED, READ)),
-        (refuses_by_what_stands_past_the_keys, Verdict(Status.FAILED, READ)),
+        (refuses_by_numbers_past_the_keys, Verdict(Status.FAILED, READ)),
         (writes_past_the_keys, Verdict(Status.FAILED, f"{ACCEPTED}, and the memory of key was written")),
         *(
             (function, Verdict(Status.FAILED, UNREFUSED, accepted=True))
-            for function in (ignores_the_last_values, answers_at_random, answers_nan, answers_nothing)
+            for function in (ignores_the_last_values, returns_random_numbers, returns_nan, returns_nothing)
         ),
     ],
 )  # fmt: skip
-def test_bad_input_must_raise_and_reads_and_writes_outside_of_it_are_worse(
+def test_bad_input_must_raise_and_must_not_read_or_write_other_memory(
     function: Callable[..., Any], verdict: Verdict
 ) -> None:
     calls = FEWER_KEYS.calls("float32")

@@ -44,8 +44,8 @@ def test_an_output_that_is_overwritten_is_wrong() -> None:
     buffers: dict[Any, Tensor] = {}
 
     def overwrites(*tensors: Tensor) -> Tensor:
-        answer: Tensor = Network()(*tensors)
-        return buffers.setdefault(answer.shape, torch.empty_like(answer)).copy_(answer)
+        output: Tensor = Network()(*tensors)
+        return buffers.setdefault(output.shape, torch.empty_like(output)).copy_(output)
 
     assert detail(overwrites) == "call 1 of 3: a later call changed this output"
 

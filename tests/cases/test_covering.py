@@ -59,7 +59,7 @@ def test_a_seed_draws_the_same_array_again_and_another_seed_another() -> None:
 
 
 @pytest.mark.parametrize("lacking", ["sauce", "herbs"])
-def test_who_lacks_a_factor_is_asked_about_every_pair_of_the_others(lacking: str) -> None:
+def test_without_a_lacking_factor_every_other_pair_meets(lacking: str) -> None:
     more = {"sauce": ("plain", "hot", "sweet"), "herbs": ("bare", "dill", "mint")}
     space = Space({**MEALS.factors, **more}, MEALS.contradictions, lacking=[["sauce", "herbs"], ["sauce"], ["herbs"]])
     rows = drawn(space, 1, fused=False)
@@ -88,7 +88,7 @@ def test_a_row_is_written_as_its_unusual_levels_and_read_again() -> None:
     ("text", "says"),
     [("fish+water", "names the level 'water'; there are: beef, fish"), ("fish", "fish does not go with red wine")],
 )
-def test_a_row_that_cannot_be_asked_is_refused(text: str, says: str) -> None:
+def test_an_impossible_row_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         MEALS.read(text)
 

@@ -29,17 +29,17 @@ def drawn(random: Generator, *, size: int = 3) -> Inputs:
     return {"x": np.arange(1.0, size + 1) / 3}
 
 
-asked = Formula(halved, ("x",), drawn)
+formula = Formula(halved, ("x",), drawn)
 
 
-def answer(case: DocumentedNumbers | DocumentedShape, output: torch.Tensor, dtype: str = "float64") -> Verdict:
+def verdict_on(case: DocumentedNumbers | DocumentedShape, output: torch.Tensor, dtype: str = "float64") -> Verdict:
     calls = case.calls(dtype)
     return case.verdict(calls, (Reply(output),), case.expected(calls, {}))
 
 
 def right(case: DocumentedNumbers | DocumentedShape, dtype: str = "float64") -> torch.Tensor:
-    (due,) = case.expected(case.calls(dtype), {})
-    return torch.from_numpy(due.numbers).to(getattr(torch, dtype))
+    (expected,) = case.expected(case.calls(dtype), {})
+    return torch.from_numpy(expected.numbers).to(getattr(torch, dtype))
 
 
 @pytest.mark.parametrize(
@@ -56,31 +56,31 @@ def right(case: DocumentedNumbers | DocumentedShape, dtype: str = "float64") -> 
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_numbers_are_compared_as_precisely_as_they_are_printed(figures: Figures, status: str, dtype: str) -> None:
-    case = DocumentedNumbers(asked("documents/doc-9/2-halves/output", "doc-9, section 2: output"), figures)
+    case = DocumentedNumbers(formula("documents/doc-9/2-halves/output", "doc-9, section 2: output"), figures)
 
-    assert answer(case, right(case, dtype), dtype).status == status
+    assert verdict_on(case, right(case, dtype), dtype).status == status
 
 
-def test_an_answer_that_is_wrong_is_so_whatever_the_document_prints() -> None:
-    case = DocumentedNumbers(asked("documents/any", "any"), Figures(SOURCE, [1.0, 1.0, 1.0], 4))
+def test_a_wrong_result_fails_whatever_the_document_prints() -> None:
+    case = DocumentedNumbers(formula("documents/any", "any"), Figures(SOURCE, [1.0, 1.0, 1.0], 4))
 
-    found = answer(case, torch.ones(3).double())
+    found = verdict_on(case, torch.ones(3).double())
 
     assert found.detail.startswith("output[0] is 1, should be 0.1666667")
 
 
 def test_a_part_of_the_output_may_be_what_is_printed() -> None:
-    case = DocumentedNumbers(asked("documents/any", "any"), Figures(SOURCE, 0.5, 4), lambda output: output[-1])
+    case = DocumentedNumbers(formula("documents/any", "any"), Figures(SOURCE, 0.5, 4), lambda output: output[-1])
 
-    assert answer(case, right(case)).status == "passed"
+    assert verdict_on(case, right(case)).status == "passed"
     assert case.example().computed == "0.5000"
 
 
 def test_a_row_of_the_table_says_where_the_example_stands() -> None:
-    of = asked("documents/any", "any")
-    printed = DocumentedNumbers(of, Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), remark=", in halves").example()
-    derived = DocumentedNumbers(of, Figures(SOURCE, DERIVED)).example()
-    shaped = DocumentedShape(of, SOURCE, [3]).example()
+    base = formula("documents/any", "any")
+    printed = DocumentedNumbers(base, Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), remark=", in halves").example()
+    derived = DocumentedNumbers(base, Figures(SOURCE, DERIVED)).example()
+    shaped = DocumentedShape(base, SOURCE, [3]).example()
 
     assert (printed.document, printed.section, printed.quantity) == ("doc-9", "2", "output, in halves")
     assert (printed.printed, printed.computed, printed.note) == (*("0.1667, 0.3333, 0.5000",) * 2, "")
@@ -89,9 +89,9 @@ def test_a_row_of_the_table_says_where_the_example_stands() -> None:
 
 
 def test_a_shape_that_the_document_does_not_give_is_wrong() -> None:
-    case = DocumentedShape(asked("documents/any", "any"), SOURCE, [4])
+    case = DocumentedShape(formula("documents/any", "any"), SOURCE, [4])
 
-    assert answer(case, right(case)).detail == "output has shape (3,), the document prints (4,)"
+    assert verdict_on(case, right(case)).detail == "output has shape (3,), the document prints (4,)"
 
 
 @pytest.mark.parametrize("name", names())
@@ -106,12 +106,12 @@ def test_every_case_of_a_document_knows_where_its_example_stands(name: str) -> N
             assert f"{case.source.document}, section {case.source.section}" in case.why
 
 
-def test_a_kernels_curve_that_is_wrong_is_noticed() -> None:
+def test_a_wrong_curve_of_a_kernel_fails() -> None:
     """Its quantity is a quotient of outputs: the tolerance is not the quotient of their bounds, which is about 1."""
     curves = [case for case in contract("kernel_pooling").cases() if isinstance(case, Curve)]
 
     assert len(curves) == 4
     for case in curves:
-        (due,) = case.expected(case.calls("float64"), {})
+        (expected,) = case.expected(case.calls("float64"), {})
         most = 0.3 if case.name.endswith("boxcar") else 2e-9  # at the edge of a box a weight may be 0 or 1
-        assert case.tolerance(due, "float64").max() < most, case.name
+        assert case.tolerance(expected, "float64").max() < most, case.name

@@ -84,7 +84,7 @@ def test_rows_that_are_not_judged_must_be_finite() -> None:
 
 
 @pytest.mark.parametrize("expected", [WITHIN, NEAR])
-def test_replies_of_equal_numbers_are_alike_however_wrong_they_are(expected: Any) -> None:
+def test_equal_replies_are_alike_even_if_wrong(expected: Any) -> None:
     wrong, nan, other_nan = RIGHT + 5, changed((0,), torch.nan), changed((1,), torch.nan)
 
     assert expected.alike(Reply(wrong), Reply(wrong + 0.01))
@@ -94,7 +94,7 @@ def test_replies_of_equal_numbers_are_alike_however_wrong_they_are(expected: Any
     assert not expected.alike(Reply(nan), Reply(other_nan))
 
 
-def test_of_several_calls_the_wrong_one_is_named_and_the_largest_error_kept() -> None:
+def test_a_verdict_names_the_wrong_call_and_the_largest_error() -> None:
     off = RIGHT + 0.05
 
     passed = judge([WITHIN, WITHIN], [Reply(off), Reply(RIGHT)])

@@ -1,4 +1,4 @@
-"""The score of translations beside sacrebleu, the usual one: what both count alike, and where they part."""
+"""The score of translations compared with sacrebleu: what both count alike, and where they differ."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_matches_totals_and_brevity_are_sacrebleu_s_and_only_the_weights_differ(
         orders = range(1, min(k, len(prediction)) + 1)
         shares = [found.counts[n - 1] / found.totals[n - 1] for n in orders]
 
-        due = found.bp * math.prod(share ** (0.5**n) for n, share in zip(orders, shares, strict=True))
+        expected = found.bp * math.prod(share ** (0.5**n) for n, share in zip(orders, shares, strict=True))
 
-        assert ours(name, prediction, reference, k) == pytest.approx(due, rel=1e-6)
-        seen.add((k, found.bp < 1, due == 0, len(prediction) < k))
+        assert ours(name, prediction, reference, k) == pytest.approx(expected, rel=1e-6)
+        seen.add((k, found.bp < 1, expected == 0, len(prediction) < k))
     assert len(seen) > 12, "every k, brevity or none, matches or none"
 
 

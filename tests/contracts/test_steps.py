@@ -1,4 +1,4 @@
-"""Training steps that are timed: honest ones are believed, and every wrong gradient is refused by name."""
+"""Timed training steps: honest ones pass, and a message names the first wrong gradient."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ HONEST = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kept_truths() -> Iterator[None]:
-    """What a step has to learn is made once for all tests: outside of tests the latest alone is kept."""
+def cached_expectations() -> Iterator[None]:
+    """Compute expected steps once for all tests: outside of tests only the latest is cached."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workloads, "_learned", cache(workloads._learned.__wrapped__))
         yield
@@ -41,17 +41,17 @@ def kept_truths() -> Iterator[None]:
 
 @cache
 def trained(name: str) -> Workload:
-    """The first workload of a contract that has a training step: one for all tests, which keeps what it was asked."""
+    """The first workload of a contract with a training step; one object for all tests, which caches its results."""
     return next(each for each in contract(name).workloads() if STEP in each.directions)
 
 
-def shipped(name: str, of: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(import_module(f"attnsuite.implementations.{name}.{of}"), name)
+def shipped(name: str, file: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = getattr(import_module(f"attnsuite.implementations.{name}.{file}"), name)
     return function
 
 
-def taken(function: Callable[..., Any], workload: Workload, dtype: str = "float32") -> dict[str, Tensor]:
-    """Rows of what the second of two steps of round 5 returns."""
+def run_step(function: Callable[..., Any], workload: Workload, dtype: str = "float32") -> dict[str, Tensor]:
+    """Rows of the result of the second of two steps of round 5."""
     task = Task(function, workload, dtype, STEP, "cpu", "hot")
     task.enter_round(5)
     task.stopwatch.sample(2)
@@ -59,21 +59,21 @@ def taken(function: Callable[..., Any], workload: Workload, dtype: str = "float3
 
 
 @cache
-def honest(name: str, of: str, dtype: str = "float32") -> dict[str, Tensor]:
-    """The same of an implementation that ships: taken once for all tests."""
-    return taken(shipped(name, of), trained(name), dtype)
+def honest(name: str, file: str, dtype: str = "float32") -> dict[str, Tensor]:
+    """The same of a shipped implementation, run once for all tests."""
+    return run_step(shipped(name, file), trained(name), dtype)
 
 
-def held(name: str, found: dict[str, Tensor], claimed: int = 5, dtype: str = "float32") -> Verdict:
-    """The verdict on a step that was taken."""
+def verdict_on(name: str, actual: dict[str, Tensor], claimed: int = 5, dtype: str = "float32") -> Verdict:
+    """The verdict on the rows of a step."""
     workload = trained(name)
-    return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), found)
+    return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), actual)
 
 
 def judged(function: Callable[..., Any], workload: Workload, dtype: str = "float32", claimed: int = 5) -> Verdict:
-    """The verdict on that step, claimed to be of the same or another round."""
-    found = taken(function, workload, dtype)
-    return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), found)
+    """The verdict on a step of round 5 that is claimed to be of round `claimed`."""
+    actual = run_step(function, workload, dtype)
+    return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), actual)
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
@@ -87,7 +87,7 @@ def test_every_model_and_multi_head_attention_have_a_step_in_the_profile_standar
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_the_loss_and_rows_of_every_gradient_are_looked_at(name: str) -> None:
+def test_rows_of_the_loss_and_of_every_gradient_are_compared(name: str) -> None:
     workload = trained(name)
     call = workload.call("float32", STEP, device="meta")
     weights = {**call.tensors, **call.weights}
@@ -96,16 +96,16 @@ def test_the_loss_and_rows_of_every_gradient_are_looked_at(name: str) -> None:
 
     assert set(rows) == {LOSS, *call.gradient_of}
     assert set(call.weights) <= set(call.gradient_of)
-    for of in call.gradient_of:
-        height = weights[of].numel() // weights[of].shape[-1]
-        assert len(rows[of]) == min(ROWS, height)
-        assert max(rows[of]) < height
+    for gradient in call.gradient_of:
+        height = weights[gradient].numel() // weights[gradient].shape[-1]
+        assert len(rows[gradient]) == min(ROWS, height)
+        assert max(rows[gradient]) < height
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "of"), HONEST)
-def test_an_honest_step_is_believed(name: str, of: str) -> None:
-    verdict = held(name, honest(name, of))
+@pytest.mark.parametrize(("name", "file"), HONEST)
+def test_an_honest_step_passes(name: str, file: str) -> None:
+    verdict = verdict_on(name, honest(name, file))
 
     assert verdict.status == "passed", verdict.detail
     assert verdict.error_ratio is not None
@@ -113,7 +113,7 @@ def test_an_honest_step_is_believed(name: str, of: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_an_honest_step_is_believed_in_other_dtypes(dtype: str) -> None:
+def test_an_honest_step_passes_in_other_dtypes(dtype: str) -> None:
     verdict = judged(shipped("multi_head_attention", "split_heads"), trained("multi_head_attention"), dtype)
 
     assert verdict.status == "passed", verdict.detail
@@ -122,37 +122,38 @@ def test_an_honest_step_is_believed_in_other_dtypes(dtype: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_the_step_of_another_round_is_wrong(name: str) -> None:
-    of = "split_heads" if name == "multi_head_attention" else "eager"
+    file = "split_heads" if name == "multi_head_attention" else "eager"
 
-    assert held(name, honest(name, of), claimed=6).status == "failed"
+    assert verdict_on(name, honest(name, file), claimed=6).status == "failed"
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_the_loss_and_every_gradient_are_held_against_the_truth(name: str) -> None:
-    """What is 3 % off is named, whichever it is, and so is what did not come."""
+def test_a_wrong_or_missing_loss_or_gradient_is_named(name: str) -> None:
     workload, rows = trained(name), trained(name).rows(STEP, Random(1))
     right = honest(name, "split_heads" if name == "multi_head_attention" else "eager")
 
-    for of in rows:
-        wrong = workload.verdict("float32", STEP, 5, rows, {**right, of: 0.97 * right[of]})
-        absent = workload.verdict("float32", STEP, 5, rows, {n: found for n, found in right.items() if n != of})
+    for part in rows:
+        wrong = workload.verdict("float32", STEP, 5, rows, {**right, part: 0.97 * right[part]})
+        absent = workload.verdict(
+            "float32", STEP, 5, rows, {other: tensor for other, tensor in right.items() if other != part}
+        )
 
-        assert (wrong.status, wrong.detail.split(":")[0]) == ("failed", described(of))
-        assert (absent.status, absent.detail) == ("failed", f"no {described(of)} was returned")
+        assert (wrong.status, wrong.detail.split(":")[0]) == ("failed", described(part))
+        assert (absent.status, absent.detail) == ("failed", f"no {described(part)} was returned")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("name", [LOSS, "w_query"])
-def test_what_is_not_finite_is_wrong(name: str, value: float) -> None:
-    found = honest("multi_head_attention", "split_heads")
+def test_infinite_and_nan_gradients_fail(name: str, value: float) -> None:
+    right = honest("multi_head_attention", "split_heads")
 
-    verdict = held("multi_head_attention", {**found, name: torch.full_like(found[name], value)})
+    verdict = verdict_on("multi_head_attention", {**right, name: torch.full_like(right[name], value)})
 
     assert (verdict.status, verdict.error_ratio) == ("failed", math.inf)
 
 
 class Backward(torch.autograd.Function):
-    """Attention whose answer is right, and whose gradient is computed by hand, with a mistake in it."""
+    """Attention with a right output, and a gradient by hand with a mistake."""
 
     @staticmethod
     def forward(context: Any, mistake: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -165,13 +166,13 @@ class Backward(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, upstream: Tensor) -> Any:  # type: ignore[override]
         query, key, value, weights = context.saved_tensors
-        of_weights = upstream @ value.mT
+        d_weights = upstream @ value.mT
         if context.mistake != "no_row_sum":
-            of_weights = of_weights - (of_weights * weights).sum(-1, keepdim=True)
-        of_scores = weights * of_weights
+            d_weights = d_weights - (d_weights * weights).sum(-1, keepdim=True)
+        d_scores = weights * d_weights
         scale = 1.0 if context.mistake == "unscaled" else 1 / math.sqrt(query.shape[-1])
-        of_value = (weights.mT.flip(-1) if context.mistake == "turned_values" else weights.mT) @ upstream
-        return None, of_scores @ key * scale, of_scores.mT @ query * scale, of_value, None
+        d_value = (weights.mT.flip(-1) if context.mistake == "turned_values" else weights.mT) @ upstream
+        return None, d_scores @ key * scale, d_scores.mT @ query * scale, d_value, None
 
 
 def attention_with(mistake: str) -> Attention:
@@ -180,38 +181,38 @@ def attention_with(mistake: str) -> Attention:
     ) -> Tensor:
         if is_causal:
             attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
-        found: Tensor = Backward.apply(mistake, query, key, value, attn_mask)
-        return found
+        output: Tensor = Backward.apply(mistake, query, key, value, attn_mask)
+        return output
 
     return attend
 
 
-def model_with(name: str, of: str, mistake: str) -> Callable[..., Any]:
-    """A shipped implementation with that attention plugged in."""
-    function, attention = shipped(name, of), attention_with(mistake)
-    return lambda *given, **named: function(*given, **named, attention=attention)
+def model_with(name: str, file: str, mistake: str) -> Callable[..., Any]:
+    """A shipped implementation with that attention as its backend."""
+    function, attention = shipped(name, file), attention_with(mistake)
+    return lambda *arguments, **named: function(*arguments, **named, attention=attention)
 
 
-PLUGGED = [("multi_head_attention", "split_heads"), ("transformer", "eager"), ("vision_transformer", "eager")]
+WITH_BACKEND = [("multi_head_attention", "split_heads"), ("transformer", "eager"), ("vision_transformer", "eager")]
 
 
-@pytest.mark.parametrize(("name", "of"), PLUGGED)
-def test_a_gradient_by_hand_is_believed_where_it_is_right(name: str, of: str) -> None:
-    verdict = judged(model_with(name, of, ""), trained(name))
+@pytest.mark.parametrize(("name", "file"), WITH_BACKEND)
+def test_a_right_gradient_by_hand_passes(name: str, file: str) -> None:
+    verdict = judged(model_with(name, file, ""), trained(name))
 
     assert verdict.status == "passed", verdict.detail
 
 
 @pytest.mark.parametrize("mistake", ["no_row_sum", "unscaled", "turned_values"])
-@pytest.mark.parametrize(("name", "of"), PLUGGED)
-def test_a_wrong_gradient_behind_a_right_answer_is_refused(name: str, of: str, mistake: str) -> None:
-    verdict = judged(model_with(name, of, mistake), trained(name))
+@pytest.mark.parametrize(("name", "file"), WITH_BACKEND)
+def test_a_wrong_gradient_of_a_right_output_fails(name: str, file: str, mistake: str) -> None:
+    verdict = judged(model_with(name, file, mistake), trained(name))
 
     assert verdict.status == "failed"
     assert verdict.detail.startswith("gradient of "), "the loss is right"
 
 
-def test_no_loss_is_counted_for_padding() -> None:
+def test_padding_has_no_loss() -> None:
     logits, words = torch.randn(2, 4, 5), torch.tensor([[1, 2, 0, 0], [3, 4, 1, 2]])
     own = torch.stack(
         [-logits.log_softmax(-1)[0, 0, 2], *(-logits.log_softmax(-1)[1, i, words[1, i + 1]] for i in range(3))]
@@ -220,7 +221,7 @@ def test_no_loss_is_counted_for_padding() -> None:
     assert next_token_loss(logits, {"target": words}).item() == pytest.approx(own.mean().item())
 
 
-def test_what_is_built_for_inference_says_so() -> None:
+def test_a_model_for_inference_is_unsupported() -> None:
     def factory(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Callable[..., Tensor]:
         return shipped("vision_transformer", "eager")(config, {name: w.detach() for name, w in weights.items()})
 
@@ -228,7 +229,7 @@ def test_what_is_built_for_inference_says_so() -> None:
         judged(factory, trained("vision_transformer"))
 
 
-def test_weights_that_no_gradient_reaches_are_named() -> None:
+def test_weights_without_a_gradient_are_named() -> None:
     def factory(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Callable[..., Tensor]:
         detached = {**weights, "class_token": weights["class_token"].detach(), "w_patch": weights["w_patch"].detach()}
         return shipped("vision_transformer", "eager")(config, detached)
