@@ -144,11 +144,7 @@ def _rows(nested: list[list[list[Row]]]) -> list[tuple[int, int, int, Row]]:
 
 
 def _bias(
-    query: Tensor,
-    key: Tensor,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    window: tuple[int | None, int | None] | None,
+    query: Tensor, key: Tensor, attn_mask: Tensor | None, is_causal: bool, window: tuple[int | None, int | None] | None
 ) -> Tensor:
     """What is added to the scaled scores: the float mask, or −inf if the query may not attend to the key."""
     shape = (*query.shape[:-1], key.shape[-2])

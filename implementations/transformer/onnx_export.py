@@ -69,11 +69,7 @@ def opset23(config: Config, weights: Weights, *, greedy: Mapping[str, int] | Non
     return _model(config, weights, opset23.exports, greedy)
 
 
-@implementation(
-    variant="int8",
-    requires=["onnx", "onnxruntime", "onnxscript"],
-    conventions={"accuracy": "measured"},
-)
+@implementation(variant="int8", requires=["onnx", "onnxruntime", "onnxscript"], conventions={"accuracy": "measured"})
 def int8(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """With matrix products by weights rounded to 8 bits: no limit of its errors is promised, they are measured."""
     return _model(config, weights, int8.exports, greedy)
@@ -244,10 +240,7 @@ def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
     else:
         outputs, module = ["logits", *_cache(config, "present")], _Decoder
         inputs = {**target, "lengths": lengths}
-        for what, length in (
-            ("source", 7),
-            ("past", 4),
-        ):  # a tensor each: the exporter compares inputs by identity
+        for what, length in (("source", 7), ("past", 4)):  # a tensor each: the exporter compares inputs by identity
             inputs |= {name: torch.zeros(3, heads, length, width, dtype=dtype) for name in _cache(config, what)}
     return Part(module(config, inputs), inputs, outputs, axes)
 

@@ -62,11 +62,7 @@ def opset23(config: Config, weights: Weights) -> Model:
     return _model(config, weights, opset23.exports)
 
 
-@implementation(
-    variant="int8",
-    requires=["onnx", "onnxruntime", "onnxscript"],
-    conventions={"accuracy": "measured"},
-)
+@implementation(variant="int8", requires=["onnx", "onnxruntime", "onnxscript"], conventions={"accuracy": "measured"})
 def int8(config: Config, weights: Weights) -> Model:
     """With matrix products by weights rounded to 8 bits: no limit of its errors is promised, they are measured."""
     return _model(config, weights, int8.exports)

@@ -292,9 +292,7 @@ def test_every_feature_but_the_devices_is_needed_by_some_case(name: str) -> None
     [pytest.param(each, marks=[pytest.mark.slow] * takes_long(each)) for each in SHIPPED],
     ids=lambda declaration: declaration.full_name,
 )
-def test_shipped_implementations_pass_and_report_bad_input_in_one_line(
-    declaration: registry.Declaration,
-) -> None:
+def test_shipped_implementations_pass_and_report_bad_input_in_one_line(declaration: registry.Declaration) -> None:
     results = outcomes(declaration.full_name)
     assert [outcome for outcome in results if outcome.fails] == []
     assert sum(outcome.status == "passed" for outcome in results) > len(results) / 3
