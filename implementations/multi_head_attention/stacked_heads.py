@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations.multi_head_attention._checks import check_options, check_tensors
 
 
 @implementation
@@ -36,19 +37,12 @@ def multi_head_attention(
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
     maps = {"query": (query, w_query, b_query), "key": (key, w_key, b_key), "value": (value, w_value, b_value)}
-    for name, (x, weights, bias) in maps.items():
-        _check_map(name, x, weights, bias, query)
-    if key.shape[1] != value.shape[1]:
-        raise ValueError(f"value should be as long as key, {key.shape[1]}, not {value.shape[1]}")
-    if w_key.shape[1] != w_query.shape[1]:
-        raise ValueError(f"w_key should have as many columns as w_query, {w_query.shape[1]}, not {w_key.shape[1]}")
-    for name, weights in (("w_query", w_query), ("w_value", w_value)):
-        if num_heads < 1 or weights.shape[1] % num_heads:
-            raise ValueError(f"num_heads should divide the {weights.shape[1]} columns of {name}, not be {num_heads}")
-    _check_output(w_value.shape[1], w_output, b_output, query)
-    if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"dropout_p should lie in [0, 1], not be {dropout_p}")
+    biases = {"b_query": b_query, "b_key": b_key, "b_value": b_value, "b_output": b_output}
+    check_tensors(
+        query, key, value, {"w_query": w_query, "w_key": w_key, "w_value": w_value}, w_output, biases, num_heads
+    )
     scores_shape = (len(query), num_heads, query.shape[1], key.shape[1])
+    check_options(attn_mask, is_causal, dropout_p, scores_shape)
     allowed = _allowed(attn_mask, is_causal, scores_shape, query.device)
 
     heads, shares = [], []
@@ -98,44 +92,7 @@ def _allowed(
     mask: Tensor | None, is_causal: bool, scores_shape: tuple[int, ...], device: torch.device
 ) -> Tensor | None:
     """True where a query may attend to a key, b h l s; None if all queries may attend to all keys."""
-    if mask is None:
-        past = torch.ones(scores_shape[2:], dtype=torch.bool, device=device).tril()
-        return past.expand(scores_shape) if is_causal else None
-    if is_causal:
-        raise ValueError("attn_mask and is_causal, 2 masks together, are undefined: put the causal rule into the mask")
-    if mask.dtype != torch.bool:
-        raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
-    if mask.dim() not in (2, 4):
-        raise ValueError(f"attn_mask should have 2 axes, l s, or 4, b h l s, not {mask.dim()}")
-    try:
+    if mask is not None:
         return mask.expand(scores_shape)
-    except RuntimeError:
-        raise ValueError(f"attn_mask should broadcast to {scores_shape}, not be {tuple(mask.shape)}") from None
-
-
-def _check_map(name: str, x: Tensor, weights: Tensor, bias: Tensor | None, query: Tensor) -> None:
-    if x.dim() != 3 or weights.dim() != 2:
-        raise ValueError(f"{name} and w_{name} should have 3 and 2 axes, not {x.dim()} and {weights.dim()}")
-    if len(x) != len(query):
-        raise ValueError(f"{name} should have as many items as query, {len(query)}, not {len(x)}")
-    if x.shape[2] != weights.shape[0]:
-        raise ValueError(f"{name} should be as wide as w_{name} is high, {weights.shape[0]}, not {x.shape[2]}")
-    if bias is not None and bias.shape != weights.shape[1:]:
-        raise ValueError(f"b_{name} should have shape {tuple(weights.shape[1:])}, not {tuple(bias.shape)}")
-    for tensor in (x, weights, bias):
-        if tensor is not None and tensor.dtype != query.dtype:
-            raise ValueError(f"{name}, w_{name} and b_{name} should be {query.dtype} as query is, not {tensor.dtype}")
-
-
-def _check_output(columns: int, w_output: Tensor | None, b_output: Tensor | None, query: Tensor) -> None:
-    for name, tensor in (("w_output", w_output), ("b_output", b_output)):
-        if tensor is not None and tensor.dtype != query.dtype:
-            raise ValueError(f"{name} should be {query.dtype} as query is, not {tensor.dtype}")
-    if w_output is None:
-        if b_output is not None:
-            raise ValueError(f"b_output of shape {tuple(b_output.shape)} needs w_output, which was not given")
-        return
-    if w_output.dim() != 2 or w_output.shape[0] != columns:
-        raise ValueError(f"w_output should have {columns} rows, not shape {tuple(w_output.shape)}")
-    if b_output is not None and b_output.shape != w_output.shape[1:]:
-        raise ValueError(f"b_output should have shape {tuple(w_output.shape[1:])}, not {tuple(b_output.shape)}")
+    past = torch.ones(scores_shape[2:], dtype=torch.bool, device=device).tril()
+    return past.expand(scores_shape) if is_causal else None
