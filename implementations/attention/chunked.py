@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
+from attnsuite.implementations.attention._checks import check_inputs, check_window
 from attnsuite.implementations.attention._chunks import chosen, lanes_of, wide_dtype
 from attnsuite.implementations.attention._tiles import LOG2_E, Settings, Tiles, grouped, in_pairs
 
@@ -39,8 +40,8 @@ def attention(
     Query i sees keys i − left to i + right of a window, both included; tiles that it hides are skipped. Raises
     ValueError, before any work, for inputs that the formula does not define.
     """
-    _reject(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    _reject_window(window)
+    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_window(window)
     seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     left, right = _bounds(is_causal, window)
@@ -219,11 +220,6 @@ def _bounds(is_causal: bool, window: tuple[int | None, int | None] | None) -> tu
     return left, 0 if is_causal else right
 
 
-def _reject_window(window: tuple[int | None, int | None] | None) -> None:
-    if window is not None and (len(window) != 2 or any(width is not None and width < 0 for width in window)):
-        raise ValueError(f"window must be a pair of widths, tensor None or at least 0, not {window}")
-
-
 def _powers(scores: Tensor, shift: Tensor | None) -> Tensor:
     """2 to the power of scores − shift, in place."""
     return (scores if shift is None else scores.sub_(shift)).exp2_()
@@ -237,35 +233,3 @@ def _are_faithful(total: Tensor, mixture: Tensor) -> bool:
 def _reciprocal(total: Tensor) -> Tensor:
     """1/total, and 0 if the total is 0: for an empty row, or one whose weights are all dropped."""
     return torch.where(total == 0, 0.0, 1 / total)
-
-
-def _reject(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> None:
-    """Raise ValueError, with the given shapes, for inputs that the formula does not define."""
-
-    def demand(holds: bool, what: str) -> None:
-        if not holds:
-            shapes = f"query {[*query.shape]}, key {[*key.shape]}, value {[*value.shape]}"
-            raise ValueError(f"{what}: {query.dtype}, {shapes}")
-
-    demand(query.dim() in (2, 3, 4) and query.dim() == key.dim() == value.dim(), "ranks are not all 2, 3 or 4")
-    demand(query.is_floating_point() and query.dtype == key.dtype == value.dtype, "not all are of one float dtype")
-    lead, key_lead, value_lead = query.shape[:-2], key.shape[:-2], value.shape[:-2]
-    demand(query.shape[-1] == key.shape[-1], "query and key differ in width")
-    demand(key.shape[-2] == value.shape[-2], "key and value differ in length")
-    demand(key_lead == value_lead, "key and value differ in heads or leading axes")
-    demand(lead[:-1] == key_lead[:-1], "query and key differ in leading axes")
-    demand(lead == key_lead or gqa, "query and key differ in heads, which needs enable_gqa")
-    divides = lead == key_lead or (key_lead[-1] > 0 and lead[-1] % key_lead[-1] == 0)
-    demand(divides, "query heads do not divide among key heads")
-    demand(0 <= dropout_p <= 1, f"dropout_p {dropout_p} is outside [0, 1]")
-    if mask is not None:
-        demand(not is_causal, "attn_mask and is_causal together are undefined")
-        demand(
-            mask.dtype in (torch.bool, query.dtype), f"attn_mask is {mask.dtype}, neither bool nor the query's dtype"
-        )
-        expected = [*lead, query.shape[-2], key.shape[-2]]
-        sizes = zip(reversed(mask.shape), reversed(expected), strict=False)
-        fits = mask.dim() <= len(expected) and all(size in (1, wanted) for size, wanted in sizes)
-        demand(fits, f"attn_mask {[*mask.shape]} does not broadcast to {expected}")

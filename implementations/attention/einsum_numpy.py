@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
+from attnsuite.implementations.attention._checks import check_inputs
 
 Array = NDArray[Any]
 
@@ -32,7 +33,7 @@ def attention(
 
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
-    _refuse_bad_input(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -126,34 +127,3 @@ def _grouped(query: Tensor, key: Tensor) -> Array:
 
 def _tensor(array: Array, shape: tuple[int, ...], like: Tensor) -> Tensor:
     return torch.from_numpy(array).reshape(shape).to(like)
-
-
-def _refuse_bad_input(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> None:
-    def demand(holds: bool, what: str) -> None:
-        if not holds:
-            raise ValueError(f"{what}: query {query.shape}, key {key.shape}, value {value.shape}")
-
-    demand(2 <= query.dim() <= 4 and query.dim() == key.dim() == value.dim(), "ranks are not one of 2, 3, 4")
-    demand(query.dtype == key.dtype == value.dtype and query.is_floating_point(), "dtypes are not one float dtype")
-    demand(query.shape[-1] == key.shape[-1], "query's and key's widths differ")
-    demand(key.shape[-2] == value.shape[-2], "key's and value's lengths differ")
-    demand(key.shape[:-2] == value.shape[:-2], "key's and value's heads or leading axes differ")
-    demand(query.shape[:-3] == key.shape[:-3], "query's and key's leading axes differ")
-    if query.shape[:-2] != key.shape[:-2]:
-        heads, key_heads = query.shape[-3], key.shape[-3]
-        demand(gqa, "query's and key's heads differ without enable_gqa")
-        demand(key_heads > 0 and heads % key_heads == 0, "key's heads do not divide query's heads")
-    demand(0 <= dropout_p <= 1, f"dropout_p {dropout_p} lies outside [0, 1]")
-    if mask is not None:
-        demand(not is_causal, "attn_mask and is_causal together are undefined")
-        demand(
-            mask.dtype in (torch.bool, query.dtype), f"attn_mask is {mask.dtype}, neither bool nor the query's dtype"
-        )
-        scores_shape = (*query.shape[:-1], key.shape[-2])
-        try:
-            fits = numpy.broadcast_shapes(tuple(mask.shape), scores_shape) == scores_shape
-        except ValueError:
-            fits = False
-        demand(fits, f"attn_mask {mask.shape} cannot broadcast to the scores {scores_shape}")

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
+from attnsuite.implementations.attention._checks import check_inputs, check_window
 
 Row = list[float]
 
@@ -36,9 +37,8 @@ def attention(
     Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
     that the formula does not define.
     """
-    problem = _window_problem(window) or _problem(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    if problem:
-        raise ValueError(problem)
+    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_window(window)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, window)
@@ -182,39 +182,3 @@ def _zeros(tensor: Tensor) -> Any:
 
 def _like(tensor: Tensor, nested: Any) -> Tensor:
     return torch.tensor(nested, dtype=torch.float64).reshape(tensor.shape).to(tensor)
-
-
-def _window_problem(window: tuple[int | None, int | None] | None) -> str | None:
-    if window is None or (len(window) == 2 and all(width is None or width >= 0 for width in window)):
-        return None
-    return f"window must be a pair of widths, each None or at least 0, not {window}"
-
-
-def _problem(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> str | None:
-    got = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
-    *lead, length, _ = query.shape if query.dim() > 1 else (0, 0)
-    heads, key_heads = (lead[-1], key.shape[-3]) if lead and key.dim() == query.dim() else (1, 1)
-    expected = [*lead, length, key.shape[-2] if key.dim() > 1 else 0]
-    rules = {
-        "the ranks must be equal, 2 to 4": query.dim() == key.dim() == value.dim() in (2, 3, 4),
-        "the dtypes must be equal": query.dtype == key.dtype == value.dtype,
-        "the dtype must be floating": query.is_floating_point(),
-        "query and key must be equally wide": query.shape[-1:] == key.shape[-1:],
-        "key and value must agree in length, heads and leading axes": key.shape[:-1] == value.shape[:-1],
-        "query and key must agree in leading axes": lead[:-1] == list(key.shape[:-3]),
-        "query and key must have equally many heads without enable_gqa": gqa or heads == key_heads,
-        "the key's heads must divide the query's": heads == key_heads or (key_heads > 0 and heads % key_heads == 0),
-        f"dropout_p must be in [0, 1], not {dropout_p}": 0 <= dropout_p <= 1,
-        "attn_mask and is_causal together are undefined": mask is None or not is_causal,
-        "attn_mask must be bool or of the query's dtype": mask is None or mask.dtype in (torch.bool, query.dtype),
-        f"attn_mask must broadcast to {expected}": mask is None or _broadcasts(list(mask.shape), expected),
-    }
-    broken = [rule for rule, holds in rules.items() if not holds]
-    return f"{broken[0]} ({got})" if broken else None
-
-
-def _broadcasts(shape: list[int], expected: list[int]) -> bool:
-    missing = len(expected) - len(shape)
-    return missing >= 0 and all(size in (1, wanted) for size, wanted in zip(shape, expected[missing:], strict=True))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations.attention._checks import check_inputs, check_window
 
 
 @implementation(conventions={"repeated_calls": "equal_bits"})
@@ -30,8 +31,8 @@ def attention(
     Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
     that the formula does not define.
     """
-    _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    _check_window(window)
+    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_window(window)
     dtype = query.dtype
     wide = torch.float32 if dtype == torch.float16 else dtype
     query, key, value = query.to(wide), key.to(wide), value.to(wide)
@@ -67,48 +68,3 @@ def _outside(scores: Tensor, left: int | None, right: int | None) -> Tensor:
     ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
     before = torch.zeros_like(ones) if left is None else ones.tril(diagonal=-left - 1)
     return before if right is None else before | ones.triu(diagonal=right + 1)
-
-
-def _check_window(window: tuple[int | None, int | None] | None) -> None:
-    if window is not None and len(window) != 2:
-        raise ValueError(f"window must be a pair (left, right), not {window}")
-    if window is not None and any(width is not None and width < 0 for width in window):
-        raise ValueError(f"the widths of a window must be None or at least 0, not {window}")
-
-
-def _check(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> None:
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if not 2 <= query.dim() <= 4 or not query.dim() == key.dim() == value.dim():
-        raise ValueError(f"query, key and value must have one rank, 2 to 4: {shapes}")
-    if not query.dtype.is_floating_point or not query.dtype == key.dtype == value.dtype:
-        raise ValueError(f"query, key and value must have one float dtype: {query.dtype}, {key.dtype}, {value.dtype}")
-    if not query.device == key.device == value.device:
-        raise ValueError(f"query, key and value must be on one device: {query.device}, {key.device}, {value.device}")
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"query and key must have the same width: {shapes}")
-    if key.shape[:-1] != value.shape[:-1]:
-        raise ValueError(f"key and value must have the same leading axes, heads and length: {shapes}")
-    if query.shape[:-3] != key.shape[:-3]:
-        raise ValueError(f"query and key must have the same leading axes: {shapes}")
-    if query.shape[:-2] != key.shape[:-2]:
-        if not gqa:
-            raise ValueError(f"query and key must have the same heads unless enable_gqa: {shapes}")
-        if key.shape[-3] == 0 or query.shape[-3] % key.shape[-3]:
-            raise ValueError(f"the key's heads must divide the query's heads: {shapes}")
-    if not 0.0 <= dropout_p <= 1.0:
-        raise ValueError(f"dropout_p must lie in [0, 1], not be {dropout_p}")
-    if mask is None:
-        return
-    if is_causal:
-        raise ValueError("attn_mask and is_causal together are undefined: put the causal rule into the mask")
-    if mask.dtype not in (torch.bool, query.dtype):
-        raise ValueError(f"attn_mask must be bool or of the query's dtype {query.dtype}, not {mask.dtype}")
-    if mask.device != query.device:
-        raise ValueError(f"attn_mask must be on the query's device {query.device}, not {mask.device}")
-    target = (*query.shape[:-1], key.shape[-2])
-    if mask.dim() > len(target) or any(
-        size not in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(target), strict=False)
-    ):
-        raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {target}")
