@@ -320,8 +320,8 @@ def killed_in(name: str, rows: Sequence[Row], jobs: int) -> list[frozenset[str]]
     count = jobs * PARTS_PER_JOB
     killed: list[frozenset[str]] = [frozenset()] * len(rows)
     parts = [(name, rows[start::count]) for start in range(count)]
-    for start, found in enumerate(_in_processes(_killed_in_part, jobs, parts)):
-        killed[start::count] = found
+    for start, mistakes in enumerate(_in_processes(_killed_in_part, jobs, parts)):
+        killed[start::count] = mistakes
     return killed
 
 

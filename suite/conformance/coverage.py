@@ -45,7 +45,7 @@ def given_by_documents() -> str:
     """What the documents themselves give of the examples that are cases, in the words of the pages."""
     examples = documents.examples()
     counts = Counter(examples[each.id].given for each in coverage() if each.cases)
-    *most, last = (f"{counts[given]} {words}" for given, words in QUANTITY_KINDS.items())
+    *most, last = (f"{counts[kind]} {words}" for kind, words in QUANTITY_KINDS.items())
     return f"{', '.join(most)} and {last}"
 
 

@@ -105,8 +105,8 @@ class Explainer:
         some_pass = any(outcome.status == Status.PASSED for outcome in plain)
         all_raise = bool(plain) and all(outcome.status == Status.ERROR for outcome in plain)
         where = tuple(self._where(outcomes)) if some_pass else ()
-        shown = [outcome for outcome in failing if not (all_raise and outcome.status == Status.ERROR)]
-        reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
+        explained = [outcome for outcome in failing if not (all_raise and outcome.status == Status.ERROR)]
+        reproductions, uncompared = tuple(self._reproductions(explained)), self._uncompared(failing)
         return Explanation(adapted, where, reproductions, sandbox=sandbox, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
@@ -259,10 +259,10 @@ class FailingTest:
         """Whether a declared convention changes the call, or the expected values in a way that lines cannot show."""
         implementation, (call,) = self.check.implementation, test.calls
         understood = implementation.understood
-        shown = {point: choice for point, choice in understood.items() if point in self.reproducing.conventions}
+        choices = {point: choice for point, choice in understood.items() if point in self.reproducing.conventions}
         if not understood or implementation.contract.adapt(call, understood) != call:
             return bool(understood)
-        return str(test.case.expected(test.calls, shown)[0].numbers) != str(test.expected[0].numbers)
+        return str(test.case.expected(test.calls, choices)[0].numbers) != str(test.expected[0].numbers)
 
 
 def _key(outcome: Outcome) -> tuple[str, str]:

@@ -149,19 +149,19 @@ class Pool:
     target: Declaration
     chunks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The chunks that no process runs yet, by their numbers."""
-    found: dict[int, Outcome] = field(default_factory=dict)
+    finished: dict[int, Outcome] = field(default_factory=dict)
     """The outcomes that have not been returned, by their places."""
 
     def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
         """The outcomes of the tests at these places, in their order. Closing it ends processes that still run tests."""
-        self.chunks, self.found = dict(enumerate(self._chunks(places))), {}
+        self.chunks, self.finished = dict(enumerate(self._chunks(places))), {}
         try:
             for number in range(self.session.jobs):
                 self._feed(number)
             for place in places:
-                while place not in self.found:
+                while place not in self.finished:
                     self._receive()
-                yield self.found.pop(place)
+                yield self.finished.pop(place)
         finally:
             for process in self.session.processes:
                 if process.running:
@@ -205,7 +205,7 @@ class Pool:
     def _take(self, number: int, message: Finished | str) -> None:
         if isinstance(message, str):
             raise RuntimeError(f"the suite's own code failed in a process of --jobs:\n{message}")
-        self.found[message.place] = message.outcome
+        self.finished[message.place] = message.outcome
         if message.failure:
             self.check.failures[message.outcome.case, message.outcome.dtype] = message.failure
         process = self.session.processes[number]
@@ -219,7 +219,7 @@ class Pool:
         crash = Crash(process.end(grace=EXIT_LIMIT))
         if process.running:
             first, *others = process.running
-            self.found[first] = self.check.judged(self.check.test(*self.check.tests[first]), crash)
+            self.finished[first] = self.check.judged(self.check.test(*self.check.tests[first]), crash)
             if others:
                 self.chunks[max(self.chunks, default=0) + self.session.jobs] = tuple(others)
         self._feed(number)

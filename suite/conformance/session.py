@@ -243,10 +243,10 @@ class Session:
     ) -> Implementation | Outcome:
         """An implementation that is ready to run, or the outcome that says why it cannot."""
         device = self.request.device
-        found = self._function(target)
-        if isinstance(found, Outcome):
-            return found
-        declaration, function = found
+        result = self._function(target)
+        if isinstance(result, Outcome):
+            return result
+        declaration, function = result
         here: Run | None = None if function is None else partial(run_calls, function, device=device)
         isolated, mechanisms = here, None
         if declaration.module or declaration.file:

@@ -38,12 +38,12 @@ def errors(actual: Array, expected: Array, bound: Array) -> Array:
     return np.where(equal, 0.0, np.where(known, ratio, np.inf))
 
 
-def nearly_equal(one: Tensor, other: Tensor) -> bool:
+def nearly_equal(first: Tensor, second: Tensor) -> bool:
     """Whether two results of one call in float32 are equal within 1e-3 of the number plus 1e-4."""
-    if one.is_complex():
-        return nearly_equal(one.real, other.real) and nearly_equal(one.imag, other.imag)
-    expected = numbers(other)
-    return error_ratio(numbers(one), expected, np.abs(expected) * 1e-3 + 1e-4) <= 1
+    if first.is_complex():
+        return nearly_equal(first.real, second.real) and nearly_equal(first.imag, second.imag)
+    expected = numbers(second)
+    return error_ratio(numbers(first), expected, np.abs(expected) * 1e-3 + 1e-4) <= 1
 
 
 def marginal(ratio: Array, accept: float = 1.0) -> bool:
@@ -82,9 +82,9 @@ def complaint(ratio: Array, actual: Array, expected: Array, bound: Array, name: 
 def distances(actual: Array, expected: Array, allowed: Array) -> Array:
     """Position by position ‖actual − expected‖ / allowed, the norms taken over the last axis; NaN is infinite."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        apart = np.sqrt(((actual.astype(expected.dtype) - expected) ** 2).sum(-1)).astype(np.float64)
-        ratio = apart / allowed
-    return np.where(apart == 0, 0.0, np.where(ratio >= 0, ratio, np.inf))
+        lengths = np.sqrt(((actual.astype(expected.dtype) - expected) ** 2).sum(-1)).astype(np.float64)
+        ratio = lengths / allowed
+    return np.where(lengths == 0, 0.0, np.where(ratio >= 0, ratio, np.inf))
 
 
 def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "output") -> str | None:

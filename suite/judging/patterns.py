@@ -35,13 +35,13 @@ def kept_share(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statis
 def everywhere(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
     """How many weights are kept, in total and in each part of each axis: a head, an item, sixteen keys."""
     (pattern,) = patterns
-    found = [_share("weights are kept", pattern, p)]
+    statistics = [_share("weights are kept", pattern, p)]
     for axis, name in enumerate(WEIGHTS[-pattern.ndim :]):
         size = TILE if name == "keys" else 1
         for start in range(0, pattern.shape[axis], size):
             part = np.moveaxis(pattern, axis, 0)[start : start + size]
-            found.append(_share(f"weights of {name} from {start} on are kept", part, p))
-    return [*found]
+            statistics.append(_share(f"weights of {name} from {start} on are kept", part, p))
+    return [*statistics]
 
 
 def _share(says: str, places: Array, p: float) -> Share:
@@ -74,31 +74,31 @@ def neighbours(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statis
 
 def repeated(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
     """Calls with one seed keep the same; all others agree as often as independent draws do."""
-    found: list[Statistic] = []
+    statistics: list[Statistic] = []
     for number, (pattern, seed) in enumerate(zip(patterns, seeds, strict=True)):
         for earlier, other in zip(patterns[:number], seeds[:number], strict=True):
             if seed is not None and seed == other:
                 differ = int((pattern != earlier).sum())
-                found.append(exactly("places differ between two calls with one seed", differ, pattern.size, 0.0))
+                statistics.append(exactly("places differ between two calls with one seed", differ, pattern.size, 0.0))
             else:
                 agree, share = int((pattern == earlier).sum()), p * p + (1 - p) ** 2
-                found.append(exactly("places agree between two draws", agree, pattern.size, share))
-    return found
+                statistics.append(exactly("places agree between two draws", agree, pattern.size, share))
+    return statistics
 
 
 def agreement(
     pattern: Array, names: Sequence[str], lags: Sequence[int], says: str, low: float, high: float
 ) -> list[Share]:
     """How often places some steps apart are equal, along each axis; `says` gets its name and the distance."""
-    found = []
+    statistics = []
     for axis, name in enumerate(names):
         places = np.moveaxis(pattern, axis, 0)
         for lag in (lag for lag in lags if 2 * lag <= len(places)):
-            one, other = pairs(places, lag)
-            even = one == other
+            earlier_places, other = pairs(places, lag)
+            even = earlier_places == other
             if total := int(np.ma.count(even)):
-                found.append(Share(says.format(name, lag), int(even.sum()), total, low, high))
-    return found
+                statistics.append(Share(says.format(name, lag), int(even.sum()), total, low, high))
+    return statistics
 
 
 def pairs(places: Array, lag: int) -> Array:

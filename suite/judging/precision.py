@@ -63,10 +63,10 @@ def widened(array: Array, arithmetic: type) -> Array:
     return array.astype(arithmetic)
 
 
-def product(one: Array, other: Array) -> Array:
+def product(first: Array, second: Array) -> Array:
     """`one @ other` in the judging arithmetic; a sum of n terms is off by n · 2⁻⁶⁴ · Σ|a||b| at most (Higham, 3.1)."""
     # numpy's own loop in extended precision fetches every term from far apart: einsum takes a third of its time
-    if one.dtype != np.longdouble or other.dtype != np.longdouble or one.shape[-2] == 1:
-        return np.asarray(one @ other)
-    terms = np.ascontiguousarray(other.swapaxes(-1, -2))
-    return np.asarray(np.einsum("...ij,...kj->...ik", np.ascontiguousarray(one), terms))
+    if first.dtype != np.longdouble or second.dtype != np.longdouble or first.shape[-2] == 1:
+        return np.asarray(first @ second)
+    terms = np.ascontiguousarray(second.swapaxes(-1, -2))
+    return np.asarray(np.einsum("...ij,...kj->...ik", np.ascontiguousarray(first), terms))

@@ -76,8 +76,8 @@ class Whole:
 
     def reach(self, directions: Directions) -> Array:
         """How far the sums along these directions may lie from 0."""
-        found: Array = self.times * math.sqrt(2 * self.exponent) * directions.deviation + directions.drift
-        return found
+        result: Array = self.times * math.sqrt(2 * self.exponent) * directions.deviation + directions.drift
+        return result
 
     def between_two(self) -> Whole:
         """The limits of the difference of two outputs with errors."""
@@ -89,8 +89,8 @@ def step(numbers: Array, precision: Precision) -> Array:
     """The largest error of rounding each number: half the distance of the dtype's numbers there."""
     _, exponent = np.frexp(numbers)
     subnormal = precision.unit * precision.normal
-    found: Array = np.where(numbers == 0, subnormal, np.maximum(np.ldexp(precision.unit, exponent - 1), subnormal))
-    return found
+    result: Array = np.where(numbers == 0, subnormal, np.maximum(np.ldexp(precision.unit, exponent - 1), subnormal))
+    return result
 
 
 def rounding(numbers: Array, precision: Precision) -> tuple[Array, Array]:
@@ -107,8 +107,8 @@ def top(vectors: Array) -> Array:
     """A bound of the largest eigenvalue of Σ_k v_k v_kᵀ, vectors … k v: the largest sum of a row's absolute values."""
     across = vectors.swapaxes(-1, -2)
     products = across @ vectors if vectors.shape[-1] <= vectors.shape[-2] else vectors @ across
-    found: Array = abs(products).sum(-1).max(-1, initial=0.0)
-    return found
+    result: Array = abs(products).sum(-1).max(-1, initial=0.0)
+    return result
 
 
 @dataclass(frozen=True)

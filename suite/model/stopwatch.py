@@ -143,16 +143,16 @@ class StopwatchAudit:
     @property
     def complaints(self) -> list[str]:
         """Results beyond the limits above. Comparisons on several threads are reported, not judged."""
-        claims, found = self.claimed(0.0, 1), self.claimed(JUDGED_SLOWDOWN, 1)
+        claims, detected = self.claimed(0.0, 1), self.claimed(JUDGED_SLOWDOWN, 1)
         complaints = [f"not timed: {failure}" for failure in self.failed]
         if not claims.total or claims.value > FALSE_CLAIMS:
             complaints.append(
                 f"false claims: {claims.count} of {claims.total} on one thread, {percent(FALSE_CLAIMS)} are allowed"
             )
-        if found.value < MIN_FOUND_SHARE:
+        if detected.value < MIN_FOUND_SHARE:
             what = f"slowdowns of {percent(JUDGED_SLOWDOWN)} found"
             complaints.append(
-                f"{what}: {found.count} of {found.total} on one thread, {percent(MIN_FOUND_SHARE)} are required"
+                f"{what}: {detected.count} of {detected.total} on one thread, {percent(MIN_FOUND_SHARE)} are required"
             )
         if not self.agreements:
             complaints.append("no other stopwatch was compared with")

@@ -62,12 +62,12 @@ def parts(declaration: Declaration) -> list[Declaration]:
 
 def gaps(backend: Declaration) -> dict[str, str]:
     """The features that an attention lacks by its signature, its declarations and its conventions, with reasons."""
-    found: dict[str, str] = {}
+    lacks: dict[str, str] = {}
     usual = {name: choices[0] for name, choices in contract(PARAMETER).conventions.items()}
     for parameter, features in contract(PARAMETER).parameter_features.items():
         if backend.parameters is not None and parameter not in backend.parameters:
-            found |= dict.fromkeys(features, f"{backend.full_name} takes no {parameter}")
+            lacks |= dict.fromkeys(features, f"{backend.full_name} takes no {parameter}")
     for convention, chosen in backend.conventions.items():  # a convention has the name of its feature
         if convention in usual and chosen != usual[convention]:
-            found[convention] = f"the convention {convention} of {backend.full_name} is {chosen}"
-    return found | {feature: f"{backend.full_name}: {reason}" for feature, reason in backend.lacks.items()}
+            lacks[convention] = f"the convention {convention} of {backend.full_name} is {chosen}"
+    return lacks | {feature: f"{backend.full_name}: {reason}" for feature, reason in backend.lacks.items()}

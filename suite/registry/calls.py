@@ -147,10 +147,10 @@ def _parameters_of_apply(autograd_function: Any) -> list[Parameter]:
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The names of the parameters; None if it takes any, or if they cannot be known."""
-    found = function_parameters(function)
-    if found is None or any(each.kind is each.VAR_KEYWORD for each in found):
+    declared = function_parameters(function)
+    if declared is None or any(each.kind is each.VAR_KEYWORD for each in declared):
         return None
-    return tuple(each.name for each in found if each.kind not in ANY_NUMBER)
+    return tuple(each.name for each in declared if each.kind not in ANY_NUMBER)
 
 
 def input_names(contract: str) -> tuple[str, ...]:
@@ -195,19 +195,19 @@ def _is_called(declaration: Declaration) -> bool:
     return declaration.contract in contract_names() and not contract_named(declaration.contract).is_model
 
 
-def _options(found: Iterable[Parameter], declaration: Declaration) -> list[Parameter]:
+def _options(declared: Iterable[Parameter], declaration: Declaration) -> list[Parameter]:
     """The parameters that are not in the places of the contract's inputs."""
-    found = list(found)
-    first = [each for each in found if each.kind in POSITIONAL][: len(input_names(declaration.contract))]
-    return [each for each in found if each not in first and each.kind not in ANY_NUMBER]
+    declared = list(declared)
+    first = [each for each in declared if each.kind in POSITIONAL][: len(input_names(declaration.contract))]
+    return [each for each in declared if each not in first and each.kind not in ANY_NUMBER]
 
 
 def accepting_keywords(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
     """The function with its positional-only options accepted by keyword; unchanged where it has none."""
     if contract not in contract_names():
         return function
-    found = function_parameters(function, through=False) or []
-    later = [each for each in found if each.kind is each.POSITIONAL_ONLY][len(input_names(contract)) :]
+    declared = function_parameters(function, through=False) or []
+    later = [each for each in declared if each.kind is each.POSITIONAL_ONLY][len(input_names(contract)) :]
     if not later:
         return function
 
@@ -227,18 +227,18 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
 
     Decorators are not looked through: one may give what the function inside needs.
     """
-    found = function_parameters(function, through=False)
-    if found is None or not _is_called(declaration):
+    declared = function_parameters(function, through=False)
+    if declared is None or not _is_called(declaration):
         return
     expected = input_names(declaration.contract)
-    places = [each for each in found if each.kind in POSITIONAL]
-    fewer = len(places) < len(expected) and not any(each.kind is each.VAR_POSITIONAL for each in found)
+    places = [each for each in declared if each.kind in POSITIONAL]
+    fewer = len(places) < len(expected) and not any(each.kind is each.VAR_POSITIONAL for each in declared)
     misplaced = fewer or any(_is_option(each, declaration.contract) for each in places[: len(expected)])
     known = tested_parameters(declaration) - {*expected}
-    missing = any(each.default is each.empty and each.name not in known for each in _options(found, declaration))
+    missing = any(each.default is each.empty and each.name not in known for each in _options(declared, declaration))
     if not misplaced and not missing:
         return
-    named = [each for each in found if each.kind not in ANY_NUMBER]
+    named = [each for each in declared if each.kind not in ANY_NUMBER]
     passed, lines = around_function(declaration, named, expected, misplaced)
     is_attention = declaration.contract == SIGNATURES_OF
     name = declaration.function.rpartition(".")[2] or declaration.name

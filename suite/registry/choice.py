@@ -25,13 +25,13 @@ def chosen(module: ModuleType, file: Path, contract: str) -> str:
         return contract
     if contract in _bound_by(file):
         raise UsageError(f"{file.name} binds no {contract} when it is imported; {instead(module, file, contract)}")
-    found = candidates(module, contract)
-    if others := [name for name in found if name in contract_names()]:
+    names = candidates(module, contract)
+    if others := [name for name in names if name in contract_names()]:
         raise UsageError(f"{file.name} binds no {contract}, but {others[0]}: name it, as {file.name}:{others[0]}")
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{file.name} {UNDECORATED} and has {listed(found)}: name one, as {file.name}:{found[0]}")
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise UsageError(f"{file.name} {UNDECORATED} and has {listed(names)}: name one, as {file.name}:{names[0]}")
     raise UsageError(f"{file.name} has no function to test: define one")
 
 

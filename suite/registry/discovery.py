@@ -34,21 +34,21 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
     the reason. One that takes a backend is also in the list with every attention as its backend.
     """
     home, package = _home(root)
-    found: dict[str, Declaration] = {}
+    declarations: dict[str, Declaration] = {}
     for folder in _folders(home):
         for file in sorted(folder.glob("*.py")):
             if not file.name.startswith("_"):
                 module = f"{package}.{folder.name}.{file.stem}" if package else ""
                 for declaration in of_file(file, folder.name, file.stem, module):
-                    found[declaration.full_name] = declaration
+                    declarations[declaration.full_name] = declaration
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
         for declaration in _of_entry_point(point, contracts(root)):
-            if declaration.full_name in found:  # tables show both of one name
+            if declaration.full_name in declarations:  # tables show both of one name
                 distribution = point.dist.name if point.dist else point.value
                 declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
-            found[declaration.full_name] = declaration
-    found |= {declaration.full_name: declaration for declaration in with_each_backend(found.values())}
-    return sorted(found.values(), key=lambda declaration: (declaration.contract, declaration.name))
+            declarations[declaration.full_name] = declaration
+    declarations |= {declaration.full_name: declaration for declaration in with_each_backend(declarations.values())}
+    return sorted(declarations.values(), key=lambda declaration: (declaration.contract, declaration.name))
 
 
 def _home(root: str | Path | None) -> tuple[Path, str]:

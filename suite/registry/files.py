@@ -66,26 +66,26 @@ def source_hash(declaration: Declaration) -> str:
     The files of its backend count as well. Empty if there is no file.
     """
     files = [declaration.file, *([declaration.backend.file] if declaration.backend else [])]
-    found: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     try:
         for file in files:
-            _read_with_imports(Path(file), found)
-        return hashlib.sha256(b"".join(found.values())).hexdigest()[:12]
+            _read_with_imports(Path(file), contents)
+        return hashlib.sha256(b"".join(contents.values())).hexdigest()[:12]
     except OSError:
         return ""
 
 
-def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
+def _read_with_imports(file: Path, contents: dict[Path, bytes]) -> None:
     """Add the bytes of a file, and of the files that it imports from its own folder or the two above it.
 
     Files of the suite are left out, and, if the folder is one of INSTALLED, files of other packages.
     """
     file = file.resolve()
-    if file in found:
+    if file in contents:
         return
-    found[file] = file.read_bytes()
+    contents[file] = file.read_bytes()
     with suppress(SyntaxError, ValueError):
-        for names, level in _imported(found[file]):
+        for names, level in _imported(contents[file]):
             homes = [file.parents[level - 1]] if level else file.parents[:3]
             for name, home in product(filter(None, names), homes):
                 path_name = name.removeprefix("attnsuite.") if name.startswith(SHIPPED) else name
@@ -93,7 +93,7 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
                 installed = home.name in INSTALLED and first != file.relative_to(home).parts[0]
                 path = home.joinpath(*path_name.split(".")).with_suffix(".py")
                 if first not in OWN_PACKAGES and not installed and path.is_file():
-                    _read_with_imports(path, found)
+                    _read_with_imports(path, contents)
 
 
 def imported_names(source: bytes) -> list[str]:
@@ -106,14 +106,14 @@ def imported_names(source: bytes) -> list[str]:
 @lru_cache(maxsize=512)  # one file is read for many implementations and commits
 def _imported(source: bytes) -> tuple[tuple[tuple[str, ...], int], ...]:
     """The imported names of a source, and how many folders up they are; 0 for those on the path."""
-    found = []
+    imports = []
     for node in ast.walk(syntax_tree(source)):
         if isinstance(node, ast.ImportFrom):
             names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
-            found.append((tuple(names), node.level))
+            imports.append((tuple(names), node.level))
         elif isinstance(node, ast.Import):
-            found.append((tuple(each.name for each in node.names), 0))
-    return tuple(found)
+            imports.append((tuple(each.name for each in node.names), 0))
+    return tuple(imports)
 
 
 def comes_from(module: str, file: str) -> bool:

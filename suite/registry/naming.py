@@ -78,18 +78,18 @@ def taken_as_attention(declaration: Declaration, function: Callable[..., Any]) -
 
     Raises `Uncallable` where it takes too few inputs, or where its names are those of another layer's parameters.
     """
-    found = function_parameters(function, through=False)
+    parameters = function_parameters(function, through=False)
     is_named = declaration.function == SIGNATURES_OF or declaration.signature
-    if not declaration.contract_assumed or is_named or found is None:
+    if not declaration.contract_assumed or is_named or parameters is None:
         return declaration
     name, inputs = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
     others = (
         f"for another contract add --contract: {', '.join(each for each in contract_names() if each != SIGNATURES_OF)}"
     )
-    places = [each.name for each in found if each.kind in POSITIONAL]
+    places = [each.name for each in parameters if each.kind in POSITIONAL]
     first = places[: len(INPUTS)]
     if len(places) < len(INPUTS):
-        if declaration.conversion or any(each.kind is each.VAR_POSITIONAL for each in found):
+        if declaration.conversion or any(each.kind is each.VAR_POSITIONAL for each in parameters):
             return declaration
         takes = f"{name} takes {len(places)} positional argument{'s'[: len(places) != 1]}"
         raise Uncallable(f"{takes}, and an attention is given {inputs}; {others}")

@@ -86,7 +86,7 @@ def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Decl
 
 def decorated(source: FileSource, placed: Callable[[str | None], Declaration]) -> list[Declaration]:
     """A declaration for each decorated function, `placed` by the contract that its decorator names."""
-    found: dict[str, Declaration] = {}
+    declarations: dict[str, Declaration] = {}
     for function in source.decorated:
         whole = placed(function.declared["contract"])
         whole = replace(whole, name=".".join(filter(None, (whole.name, function.declared["variant"]))))
@@ -97,8 +97,8 @@ def decorated(source: FileSource, placed: Callable[[str | None], Declaration]) -
                 lines = " and ".join(map(str, sorted((twin.line, function.line))))
                 says = f"lines {lines} both declare {declaration.name!r}: keep one, or give each a variant"
                 declaration = replace(declaration, broken=says)
-        found[declaration.name] = declaration
-    return list(found.values())
+        declarations[declaration.name] = declaration
+    return list(declarations.values())
 
 
 def of_function(function: FunctionSource, source: FileSource, whole: Declaration) -> Declaration:
@@ -226,8 +226,8 @@ def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...] | None:
     """The names of the parameters, of a class those of its instances; None for any."""
     if isinstance(node, ast.ClassDef):
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
-        found = _parameters(methods[0]) if methods else None
-        return found and found[1:]
+        names = _parameters(methods[0]) if methods else None
+        return names and names[1:]
     own = node.args
     return None if own.kwarg else tuple(each.arg for each in (*own.posonlyargs, *own.args, *own.kwonlyargs))
 

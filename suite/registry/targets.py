@@ -182,8 +182,8 @@ class _Search:
 
     def named(self, target: str) -> list[Declaration]:
         """The declarations that a target names. UsageError if it names nothing."""
-        if found := _clear(target, _matching(target, self.registered)):
-            return found
+        if declarations := _clear(target, _matching(target, self.registered)):
+            return declarations
         if "+" in target and not _is_path(target):
             return self._combined(target)
         place, colon, function = _split(target)
@@ -198,10 +198,12 @@ class _Search:
             raise UsageError(self._unknown(target))
         return [self._marked(each) for each in self._of_path(file, function)]
 
-    def _marked(self, found: Declaration) -> Declaration:
+    def _marked(self, declaration: Declaration) -> Declaration:
         """What a file or a module has, marked where neither the user nor its author names its contract."""
-        is_named = self.contract or self.signature or found.full_name in _names(self.registered) or _is_declared(found)
-        return found if is_named else replace(found, contract_assumed=found.contract == DEFAULT_CONTRACT)
+        registered = declaration.full_name in _names(self.registered)
+        if self.contract or self.signature or registered or _is_declared(declaration):
+            return declaration
+        return replace(declaration, contract_assumed=declaration.contract == DEFAULT_CONTRACT)
 
     def _combined(self, target: str) -> list[Declaration]:
         """Each host before the + with each attention after it as its backend."""
@@ -210,10 +212,10 @@ class _Search:
             expected = "an implementation that takes an attention, as in transformer/eager+chunked"
             raise UsageError(f"{self.word} {target!r}: before + expected {expected}")
         takers = _matching(host, [each for each in self.registered if may_take_backend(each)])
-        found = _clear(host, takers) or replace(self, signature="").named(host)
-        hosts = [each for each in found if may_take_backend(each)]
+        candidates = _clear(host, takers) or replace(self, signature="").named(host)
+        hosts = [each for each in candidates if may_take_backend(each)]
         if not hosts:
-            raise UsageError(self._no_host(found))
+            raise UsageError(self._no_host(candidates))
         if not backend:
             raise UsageError(f"{self.word} {target!r}: after + expected an implementation of attention")
         backends = replace(self, contract=DEFAULT_CONTRACT, word="backend").named(backend)
@@ -231,9 +233,9 @@ class _Search:
         is_file = _expanded(place if colon else target).is_file()
         return is_module or is_file or bool(_matching(target, self.everything))
 
-    def _no_host(self, found: Sequence[Declaration]) -> str:
+    def _no_host(self, declarations: Sequence[Declaration]) -> str:
         """The message that these declarations take no backend."""
-        contract, name = found[0].contract, listed(_names(found))
+        contract, name = declarations[0].contract, listed(_names(declarations))
         if contract == DEFAULT_CONTRACT:
             return f"{name} is tested as an attention, which takes no backend"
         takers = _names(each for each in self.everything if takes_backend(each) and each.contract == contract)
@@ -322,12 +324,12 @@ def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaratio
     return select(lambda name: name == target) or select(lambda name: name.startswith(f"{target}."))
 
 
-def _clear(target: str, found: list[Declaration]) -> list[Declaration]:
+def _clear(target: str, declarations: list[Declaration]) -> list[Declaration]:
     """Of declarations with the same name, those of attention if there are any. UsageError if several contracts fit."""
-    contracts = sorted({d.contract for d in found})
+    contracts = sorted({d.contract for d in declarations})
     if len(contracts) < 2 or any(sign in target for sign in "*?["):
-        return found
-    if usual := [each for each in found if each.contract == DEFAULT_CONTRACT]:
+        return declarations
+    if usual := [each for each in declarations if each.contract == DEFAULT_CONTRACT]:
         return usual
     raise UsageError(f"target {target!r} is ambiguous: {' or '.join(f'{each}/{target}' for each in contracts)}")
 

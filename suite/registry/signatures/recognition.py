@@ -22,18 +22,18 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
     where no parameter is foreign to the contract's own signature. Raises `AmbiguousSignature` where foreign names fit
     several signatures, or one and the contract's own, or where identifying names of two meet.
     """
-    given = frozenset((parameters or ())[len(INPUTS) :])
+    options = frozenset((parameters or ())[len(INPUTS) :])
     own = signature(OWN).parameters
-    foreign = (given & _known()) - own
-    fitting = [name for name in _others() if foreign | (given & own) <= signature(name).parameters]
+    foreign = (options & _known()) - own
+    fitting = [name for name in _others() if foreign | (options & own) <= signature(name).parameters]
     if not fitting:
-        return _mixed(given, foreign - ANYWHERE)
+        return _mixed(options, foreign - ANYWHERE)
     if not foreign:
         return "", ()
     for name in fitting:
         if (needs := signature(name).required) and needs <= frozenset(required):
             return name, tuple(sorted(needs))
-    if len(fitting) == 1 and (identifying := _identifying(fitting[0], given)):
+    if len(fitting) == 1 and (identifying := _identifying(fitting[0], options)):
         return fitting[0], identifying
     if foreign <= ANYWHERE:
         return "", ()
@@ -43,27 +43,27 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
     raise AmbiguousSignature(f"{_and(foreign)} {fits} several signatures: say {choice}{_or_own(candidates)}")
 
 
-def _mixed(given: frozenset[str], foreign: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+def _mixed(options: frozenset[str], foreign: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     """The signature of parameters that no signature has completely; empty where most are the contract's own.
 
     Raises `AmbiguousSignature` where two may be meant.
     """
-    identified = [name for name in _others() if _identifying(name, given)]
+    identified = [name for name in _others() if _identifying(name, options)]
     if not identified:
         return "", ()
     likeliest = max(identified, key=lambda name: len(foreign & signature(name).parameters))
-    own = (given & signature(OWN).parameters) - signature(likeliest).parameters
+    own = (options & signature(OWN).parameters) - signature(likeliest).parameters
     if len(own) > len(foreign):
         return "", ()
     if own or foreign - signature(likeliest).parameters:
         raise AmbiguousSignature(_two_signatures(foreign | own, likeliest))
-    return likeliest, _identifying(likeliest, given)
+    return likeliest, _identifying(likeliest, options)
 
 
-def _two_signatures(given: frozenset[str], likeliest: str) -> str:
+def _two_signatures(options: frozenset[str], likeliest: str) -> str:
     """`softmax_scale is of the signature flash_attn, attn_bias of xformers, and none has all: …`."""
-    theirs = given & signature(likeliest).parameters
-    others = given - theirs
+    theirs = options & signature(likeliest).parameters
+    others = options - theirs
     foreign = others - signature(OWN).parameters
     homes = [name for name in names() if foreign & signature(name).parameters] or [OWN]
     says = f"{_and(theirs)} {'is' if len(theirs) == 1 else 'are'} of the signature {likeliest}"
@@ -84,9 +84,9 @@ def _others() -> list[str]:
     return [name for name in names() if name != OWN]
 
 
-def _identifying(name: str, given: frozenset[str]) -> tuple[str, ...]:
+def _identifying(name: str, options: frozenset[str]) -> tuple[str, ...]:
     """The given parameters that identify a signature; empty where they may be of any."""
-    return tuple(sorted(frozenset[str]().union(*(each for each in signature(name).identifying if each <= given))))
+    return tuple(sorted(frozenset[str]().union(*(each for each in signature(name).identifying if each <= options))))
 
 
 @cache
