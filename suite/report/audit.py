@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnsuite.model import EXEMPT, Audit, Combinations, LevelCoverage, Run
 from attnsuite.report import provenance
-from attnsuite.report.cells import LONGEST_CODE, code, joined, name_list, plain, styled
+from attnsuite.report.cells import LONGEST_CODE, Cell, code, joined, name_list, plain, spans
 from attnsuite.report.files import refuse_foreign, texts, write
 from attnsuite.report.page import (
     Column,
@@ -146,7 +146,7 @@ def _combinations(combinations: Combinations) -> Table:
     heads = ("features combined", "possible", "in a case", "mutants wrong there alone", "killed", "survivors")
     rows = [
         (kind, meetings.possible, meetings.met, meetings.mutants, meetings.killed,
-         styled(name_list(meetings.survived, MOST_NAMED) or "none"))
+         Cell(name_list(meetings.survived, MOST_NAMED) or spans("none")))
         for kind, meetings in _kinds(combinations)
     ]  # fmt: skip
     return table(heads, rows)

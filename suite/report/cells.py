@@ -78,11 +78,11 @@ def joined(parts: Iterable[Span], by: str = ", ") -> tuple[Span, ...]:
     return tuple(span for part in parts for span in (Span(by), part))[1:]
 
 
-def name_list(names: Sequence[str], most: int | None = None, what: str = "") -> tuple[Span, ...]:
-    """Names separated by commas: the first `most`, and how many more there are (of `what`)."""
+def name_list(names: Sequence[str], most: int | None = None) -> tuple[Span, ...]:
+    """Names separated by commas: the first `most`, and the number of further ones."""
     first = joined(map(code, names[:most]))
     more = len(names) - (most or len(names))
-    return (*first, Span(f" and {more} more{what and f' {what}'}")) if more > 0 else first
+    return (*first, Span(f" and {more} more")) if more > 0 else first
 
 
 Value: TypeAlias = "str | int | float | None"
@@ -94,8 +94,6 @@ class Cell:
 
     spans: tuple[Span, ...] = ()
     value: Value = None
-    unit: str = ""
-    """The unit of the value: `s`, `B`, `FLOP/s`, `J`; empty for a plain number or a text."""
 
     @property
     def words(self) -> str:
@@ -108,19 +106,14 @@ def text(words: object, longest: int = LONGEST) -> Cell:
     return Cell(spans(Span(plain(words, longest))), str(words))
 
 
-def number(value: float | None, words: str = "", unit: str = "") -> Cell:
+def number(value: float | None, words: str = "") -> Cell:
     """A number, and the words that readers see for it (the number itself by default). None is an empty cell."""
     displayed = words or ("" if value is None else str(value))
-    return Cell((Span(displayed),) if displayed else (), value, unit)
-
-
-def styled(*parts: Text, value: Value = None, longest: int = LONGEST) -> Cell:
-    """A cell of words in several styles."""
-    return Cell(spans(*parts, longest=longest), value)
+    return Cell((Span(displayed),) if displayed else (), value)
 
 
 def cell(value: object) -> Cell:
-    """The cell of a value, a text or a name; a cell stays as it is."""
+    """The cell of a value, a text or a name; a cell stays unchanged."""
     if isinstance(value, Cell):
         return value
     if isinstance(value, Span):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attnsuite.model import FAILURES, Explanation, Outcome, escaped
-from attnsuite.report.cells import code, styled
+from attnsuite.report.cells import code, text
 from attnsuite.report.page import Page, Section, Table, points, section, table
 from attnsuite.report.tally import breakdown, by_implementation, correctness, count, groups, validation
 
@@ -51,7 +51,7 @@ def _counts(tested: Mapping[tuple[str, str], Sequence[Outcome]]) -> Table:
 def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | None, again: Again) -> Section:
     """The failures of an implementation in groups; an empty section without failures."""
     failures = groups((o for o in outcomes if o.status in FAILURES and not o.lenient), again)
-    rows = [(group.count, styled(group.message, longest=LONGEST_MESSAGE), code(group.rerun)) for group in failures]
+    rows = [(group.count, text(group.message, LONGEST_MESSAGE), code(group.rerun)) for group in failures]
     hints = (explanation.hint, *explanation.where, explanation.uncompared) if explanation else ()
     lenient = points(outcome.detail for outcome in validation(outcomes).lenient)
     return section(name, table(("tests", "failure", "run again"), rows), points(filter(None, hints)), lenient)

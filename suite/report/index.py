@@ -54,7 +54,7 @@ def index(
 def _machine(recorded: MachineRecord, tables: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
     run, name = recorded.run, recorded.machine
     machine = run.machine
-    parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, provenance.torch([run]), run.commit]
+    parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, provenance.torch(run), run.commit]
     links = joined([Span(file, link=f"{name}/{file}") for file in OF_MACHINE if is_there(f"{name}/{file}")])
     return section(
         name,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from attnsuite.model import Run
 from attnsuite.report.cells import text
 from attnsuite.report.page import Table, table
@@ -43,7 +41,6 @@ def date(run: Run) -> str:
     return (run.finished or run.started)[:10]
 
 
-def torch(runs: Iterable[Run]) -> str:
-    """The versions of torch: "torch 2.13.0"; empty without a version."""
-    versions = [run.versions["torch"] for run in runs if "torch" in run.versions]
-    return f"torch {' and '.join(dict.fromkeys(versions))}" if versions else ""
+def torch(run: Run) -> str:
+    """The version of torch: "torch 2.13.0"; empty without a version."""
+    return f"torch {run.versions['torch']}" if "torch" in run.versions else ""

@@ -175,7 +175,7 @@ class _MachinePage:
         run, machine = self.recorded.run, self.recorded.run.machine
         memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
         cores = f"{machine.cores} core{'s' * (machine.cores != 1)}"
-        parts = [machine.processor, cores, memory, *machine.accelerators, provenance.torch([run])]
+        parts = [machine.processor, cores, memory, *machine.accelerators, provenance.torch(run)]
         kinds = {"tested": self.recorded.rows, "timed": self.recorded.measured}
         done = " and ".join(kind for kind, rows in kinds.items() if rows)
         words = f"{', '.join(filter(None, parts))}; {done or 'nothing tested or timed'}, last on {provenance.date(run)}"

@@ -25,7 +25,7 @@ from attnsuite.model.stopwatch import (
     percent,
 )  # fmt: skip
 from attnsuite.report import provenance, timed
-from attnsuite.report.cells import Cell, code, number, text
+from attnsuite.report.cells import Span, code
 from attnsuite.report.files import texts, write
 from attnsuite.report.page import Page, Table, blocks, data_table, points, section, table
 from attnsuite.report.units import duration, significant, time_unit
@@ -102,22 +102,22 @@ def _slowed(audit: StopwatchAudit, machine: Machine) -> Table:
         if trials := audit.select(injected, threads, workload):
             detected = audit.claimed(injected, threads, workload)
             slower = median(trial.slowdown for trial in trials)
-            where = (timed.threads(threads, machine), number(injected, percent(injected)), _workload(workload))
+            where = (timed.threads(threads, machine), percent(injected), _workload(workload))
             share = _share(audit, injected, threads, workload)
-            rows.append([*where, f"{detected.count} of {detected.total}", share, number(slower, percent(slower, 1))])
+            rows.append([*where, f"{detected.count} of {detected.total}", share, percent(slower, 1)])
     return table(("threads", "injected", "workload", "found", "share", "measured, in the median"), rows)
 
 
-def _workload(name: str) -> Cell:
-    return Cell((code(name),), name) if name else text("all")
+def _workload(name: str) -> Span | str:
+    return code(name) if name else "all"
 
 
 def _agreements(audit: StopwatchAudit) -> Table:
     heads = ("timer", "workload", "implementation", "device", "our time", "pairs", "ours / theirs", "difference")
     rows = [
         (check.tool, code(check.workload), code(check.implementation), check.device,
-         number(check.seconds, time_unit([check.seconds]).format(check.seconds), "s"), check.pairs,
-         number(check.ratio, significant(check.ratio, 4)), number(check.off, percent(check.off, 1)))
+         time_unit([check.seconds]).format(check.seconds), check.pairs, significant(check.ratio, 4),
+         percent(check.off, 1))
         for check in audit.agreements
     ]  # fmt: skip
     return table(heads, rows)

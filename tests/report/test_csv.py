@@ -17,9 +17,7 @@ def rows(of):
 
 def test_programs_read_values_instead_of_words():
     columns = (Column("time", "seconds"), Column("only for readers"), Column(key="length"), Column("name", "name"))
-    of = table(
-        columns, [(number(0.05, "50.0 ms", "s"), "x", 16, code("a")), (number(None), "y", None, text("b" * 900, 60))]
-    )
+    of = table(columns, [(number(0.05, "50.0 ms"), "x", 16, code("a")), (number(None), "y", None, text("b" * 900, 60))])
 
     assert rows(of) == [["seconds", "length", "name"], ["0.05", "16", "a"], ["", "", "b" * 900]]
 
