@@ -35,10 +35,7 @@ COMMANDS: Mapping[str, type] = {
 """The subcommands in workflow order. The function `run` of `attnsuite.cli.NAME` carries out a request."""
 REMOVED: Mapping[tuple[str, str], str] = {
     ("migrate", ""): "`migrate` was removed: run `attnsuite run`, which writes results/ in today's layout",
-    (
-        "merge",
-        "",
-    ): "`merge` was removed: use `attnsuite report DIR... --results OUT`, which merges and writes the pages",
+    ("merge", ""): "`merge` was removed: use `attnsuite report DIR... --results OUT`",
     ("check", "--last-failed"): "--last-failed was removed: use `pytest --attention FILE --lf`",
     ("bench", "--ask-again"): "--ask-again was renamed: use --recheck",
     ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
@@ -46,10 +43,7 @@ REMOVED: Mapping[tuple[str, str], str] = {
     ("learn", "--examples"): "--examples was removed: translators train on all shipped pairs",
     ("learn", "--jobs"): "--jobs was removed: run one command per task, each with its own --results, and merge them",
     ("history", "--by-commit"): "--by-commit was removed: runs are always in the order of their start",
-    (
-        "sweep",
-        "--attempts",
-    ): "--attempts was removed: run the same `attnsuite sweep` command again, which starts what is missing",
+    ("sweep", "--attempts"): "--attempts was removed: repeat the command, which starts what is missing",
     ("sweep", "--results"): '--results was removed: write `results = "DIR"` into the sweep file',
 }
 """What to use in place of subcommands and options that earlier versions had."""

@@ -272,14 +272,11 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
 
     facts = facts or Facts()
     contracts = [contract_named(benchmark.contract.name) for benchmark in benchmarks]
-    timed = {
-        contract.name: ContractFacts(baseline=contract.baseline, is_model=contract.is_model) for contract in contracts
-    }
+    timed = {item.name: ContractFacts(baseline=item.baseline, is_model=item.is_model) for item in contracts}
     chosen = {timing.contract.name: timing.request.baseline for timing in benchmarks if timing.request.baseline}
     workloads = {
         benchmark.contract.name: {
-            workload.name: WorkloadFacts(workload.group, workload.shape, workload.why, workload.length)
-            for workload in benchmark.workloads()
+            item.name: WorkloadFacts(item.group, item.shape, item.why, item.length) for item in benchmark.workloads()
         }
         for benchmark in benchmarks
     }
