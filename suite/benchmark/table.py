@@ -95,9 +95,8 @@ class Timing:
         """
         failed: dict[str, NoResult] = {}
         while True:
-            timed = self._raced(
-                table, [participant for participant in participants if participant.name not in failed], reference
-            )
+            able = [participant for participant in participants if participant.name not in failed]
+            timed = self._raced(table, able, reference)
             failed |= timed.failed
             took_cores = [entry for entry in timed.entries if entry.took_more_cores]
             if not took_cores:
@@ -120,9 +119,8 @@ class Timing:
     def _memory(self, table: Table, entry: Entry) -> MemoryResult:
         call = entry.name, table.workload.name, table.dtype, table.threads, table.direction == "forward"
         if call not in self.memories:
-            self.memories[call] = entry.participant.measure_memory(
-                table.job(self.contract, entry.participant.declaration)
-            )
+            job = table.job(self.contract, entry.participant.declaration)
+            self.memories[call] = entry.participant.measure_memory(job)
         return self.memories[call]
 
     def _raced(self, table: Table, participants: Sequence[Participant], reference: Participant | None) -> TimedTable:
@@ -164,19 +162,16 @@ class Timing:
         if failed := unsupported or self.refusal(participant.name, table.dtype, table.features(self.contract)):
             return failed
         work = table.workload.work(table.dtype, table.direction)["attended"]
-        group = participant.name, table.workload.group, table.dtype, table.threads
+        name, threads = participant.name, table.threads
+        group = name, table.workload.group, table.dtype, threads
         longest = self._longest.get(group, LongestCall("", 0.0, math.inf))
-        if detail := longest.forbids(work, self.request.slowest) or self._timed_out(
-            participant.name, table.threads, work
-        ):
+        if detail := longest.forbids(work, self.request.slowest) or self._timed_out(name, threads, work):
             return too_slow(detail)
         job = table.job(self.contract, participant.declaration)
         prepared = participant.prepare(job)
         if isinstance(prepared, NoResult):
             if prepared.status == Status.TIMEOUT:
-                self._timeouts[participant.name, table.threads] = LongestCall(
-                    table.title, self.request.time_limit, work
-                )
+                self._timeouts[name, threads] = LongestCall(table.title, self.request.time_limit, work)
             return prepared
         latest = LongestCall(table.title, prepared.expected, work)
         self._longest[group] = max(longest, latest, key=lambda call: call.seconds)

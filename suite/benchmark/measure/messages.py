@@ -64,11 +64,15 @@ class NoResult:
         return f"{self.status}: {self.detail}"
 
 
-class Acknowledgement(msgspec.Struct, frozen=True):
+class BenchReply(msgspec.Struct, frozen=True):
+    """The reply of a measured process to a verb."""
+
+
+class Acknowledgement(BenchReply, frozen=True):
     """The verb was carried out."""
 
 
-class PreparedTask(msgspec.Struct, frozen=True):
+class PreparedTask(BenchReply, frozen=True):
     """A task after warm-up. `making`, `first_call` and `warm_up` are as in `Measurement`."""
 
     making: dict[str, Number | None]
@@ -82,32 +86,32 @@ class PreparedTask(msgspec.Struct, frozen=True):
     """Seconds of launching a call while the device flushes its cache, which the call's time excludes."""
 
 
-class RoundInputs(msgspec.Struct, frozen=True):
+class RoundInputs(BenchReply, frozen=True):
     """The inputs of a round exist. `warmed` is the seconds of the untimed call that filled the cache."""
 
     warmed: SecondsOrZero
 
 
-class SampleTime(msgspec.Struct, frozen=True):
+class SampleTime(BenchReply, frozen=True):
     """One sample: the seconds of one call in it, and of the untimed forwards before its backwards."""
 
     seconds: Seconds
     made: SecondsOrZero
 
 
-class OutputRows(msgspec.Struct, frozen=True):
+class OutputRows(BenchReply, frozen=True):
     """Rows of the tensors that a call returned."""
 
     rows: dict[str, Tensor]
 
 
-class ReplyLayout(msgspec.Struct, frozen=True):
+class ReplyLayout(BenchReply, frozen=True):
     """The layout of the tensors in the bytes of each reply of an exchange."""
 
     layout: list[Place]
 
 
-class CallMemory(msgspec.Struct, frozen=True):
+class CallMemory(BenchReply, frozen=True):
     """The memory of one call in bytes by meter, as in `Measurement`, and the kernels that it ran.
 
     `spent`: the process made the call itself, and the memory that this left behind hides that of another call.
@@ -122,13 +126,13 @@ class CallMemory(msgspec.Struct, frozen=True):
             raise ValueError(f"meters {sorted(self.memory)!r:.80}")
 
 
-class Energy(msgspec.Struct, frozen=True):
+class Energy(BenchReply, frozen=True):
     """The device's telemetry during calls in a row; its joules are those of one call."""
 
     telemetry: dict[str, Any]
 
 
-class Ceilings(msgspec.Struct, frozen=True):
+class Ceilings(BenchReply, frozen=True):
     """The rates that the machine reaches: `flops` and `bytes` per second."""
 
     ceilings: dict[str, Number]
@@ -145,29 +149,7 @@ class _Failure(msgspec.Struct):
             raise ValueError(f"status {str(self.status)!r}")
 
 
-BenchReply = (
-    Acknowledgement
-    | PreparedTask
-    | RoundInputs
-    | SampleTime
-    | OutputRows
-    | ReplyLayout
-    | CallMemory
-    | Energy
-    | Ceilings
-)
-AnyReply = TypeVar(
-    "AnyReply",
-    Acknowledgement,
-    PreparedTask,
-    RoundInputs,
-    SampleTime,
-    OutputRows,
-    ReplyLayout,
-    CallMemory,
-    Energy,
-    Ceilings,
-)
+AnyReply = TypeVar("AnyReply", bound=BenchReply)
 
 
 def encode(reply: BenchReply | NoResult) -> dict[str, Any]:

@@ -35,5 +35,5 @@ def test_what_is_stored_is_said_as_what_two_runs_may_differ_by():
 
 @pytest.mark.parametrize("runs", [65])
 def test_a_number_of_runs_that_is_none_is_refused(runs, tmp_path):
-    with pytest.raises(UsageError, match="--between-runs is the number of runs, 1 to 64"):
+    with pytest.raises(UsageError, match="--between-runs expects an integer from 1 to 64"):
         audit_between_runs(tmp_path, runs)
