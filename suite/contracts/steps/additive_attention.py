@@ -307,7 +307,7 @@ MUTANTS += mutants(
     },
     score={
         "scaled_scores": Mutation(
-            "the scores are divided by √e, as dot products are",
+            "the scores are divided by the root of the features",
             with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))),
             "documents, 11.3.4: no scaling",
         ),

@@ -9,8 +9,8 @@
     additive    tanh(query_i w_query + key_j w_key) · w_score           w_query: q f, w_key: k f, w_score: f
     distance    −‖query_i − key_j‖² / 2, the logarithm of a Gaussian kernel of width 1
 
-Axes: `… l q` query, `… s k` key, `… l s` scores (l queries, s keys, f features). Widths q and k are equal, e, except
-for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
+Axes: `… l q` query, `… s k` key, `… l s` scores (l queries, s keys, f features). Widths q and k are equal, e (the
+head width, d in the literature), except for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
 
     weights          only those that the function names
     attn_mask        boolean, True means may attend; broadcastable to … l s. Whatever the function, a masked score is
@@ -234,7 +234,7 @@ PRODUCT = "doc-004/11.3.3-bmm-shape"
 
 
 def documented() -> Iterator[Case]:
-    """The documents' scores, wherever they give any, and products of matrices, which dot products are."""
+    """The documents' scores, wherever they give any, and products of matrices, which are dot products."""
     for example, quantity, score, inputs in _examples():
         figures = example.gives(quantity, np.atleast_2d(numbers(example.quantities[quantity])))
         numeric = case.with_inputs(*example.named(quantity), inputs, score=score)
@@ -376,9 +376,9 @@ MUTANTS += mutants(
         ),
     },
     scaled_dot={
-        "unscaled": Mutation("the scores are not divided by √e", Scores.dot, "documents, E1"),
+        "unscaled": Mutation("the scores are not divided by √d", Scores.dot, "documents, E1"),
         "scaled_by_width": Mutation(
-            "the scores are divided by e instead of √e", lambda query, key: query @ key.mT / query.shape[-1]
+            "the scores are divided by d instead of √d", lambda query, key: query @ key.mT / query.shape[-1]
         ),
         "scaled_by_keys": Mutation(
             "the scores are divided by √s, the number of keys",
@@ -387,11 +387,11 @@ MUTANTS += mutants(
         "swapped": Mutation("queries and keys are swapped where there are as many of both", with_result(turned)),
         "repeats_key_beyond_64": Mutation("keys beyond the 64th repeat it", with_result(repeated_beyond(64, -1))),
     },
-    dot={"scaled_dots": Mutation("dot products are divided by √e", Scores.scaled_dot)},
+    dot={"scaled_dots": Mutation("dot products are divided by √d", Scores.scaled_dot)},
     bilinear={
         "transposed_matrix": Mutation("the matrix is transposed where it is square", with_arguments(w=turned)),
         "scaled_bilinear": Mutation(
-            "bilinear scores are divided by √e", with_result(lambda scores, query: scores / math.sqrt(query.shape[-1]))
+            "bilinear scores are divided by √d", with_result(lambda scores, query: scores / math.sqrt(query.shape[-1]))
         ),
     },
     additive={

@@ -60,8 +60,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers, valid
-from attnsuite.contracts.attention.feature import Grid
-from attnsuite.contracts.attention.features.causal import visible
+from attnsuite.contracts.attention.shared import causal_mask
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -109,9 +108,9 @@ CONTRACT = declare(
 
 
 def past(scores: Any, arange: Callable[[int], Any], corner: str = "upper_left") -> Any:
-    """True where causal attention sees a key, l s, as index arrays of numpy or torch."""
+    """True where causal attention sees a key, l s, as an array of numpy or torch."""
     queries, keys = scores.shape[-2:]
-    return visible(Grid(arange(queries), arange(keys), queries, keys), True, {"causal": corner})
+    return causal_mask(queries, keys, arange, corner)
 
 
 def oracle(
