@@ -220,38 +220,28 @@ def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
                 yield replace(check.implementation, run_isolated=check.implementation.run)
 
 
+Task = tuple[str, int, int]
+"""A contract, the number of a seed or an array, and the number of a part."""
 Part = tuple[list[Outcome], int, float]
 """The accusations, how many results were judged, and the largest error, in error bounds, of those that passed."""
 
 
 def other_seeds(name: str, seeds: int, jobs: int, progress: Progress = silent) -> SeedAudit:
     """Run every correct implementation of a contract on all tests, with the numbers of further seeds."""
-    return _redrawn(
-        _with_seed,
-        "seed",
-        seeds,
-        jobs,
-        [(name, n, part) for n in range(1, seeds + 1) for part in range(PARTS_PER_SEED)],
-        progress,
-    )
+    tasks = [(name, number, part) for number in range(1, seeds + 1) for part in range(PARTS_PER_SEED)]
+    return _redrawn(_with_seed, "seed", seeds, jobs, tasks, progress)
 
 
 def other_arrays(name: str, arrays: int, jobs: int, progress: Progress = silent) -> SeedAudit | None:
     """Run one correct implementation after the other on other covering arrays; None where a contract has none."""
     if contract_named(name).array is None:
         return None
-    return _redrawn(
-        _with_array, "array", arrays, jobs, [(name, n, PARTS_PER_SEED - 1) for n in range(1, arrays + 1)], progress
-    )
+    tasks = [(name, number, PARTS_PER_SEED - 1) for number in range(1, arrays + 1)]
+    return _redrawn(_with_array, "array", arrays, jobs, tasks, progress)
 
 
 def _redrawn(
-    function: Callable[..., Part],
-    what: str,
-    count: int,
-    jobs: int,
-    tasks: Sequence[tuple[str, int, int]],
-    progress: Progress,
+    function: Callable[..., Part], what: str, count: int, jobs: int, tasks: Sequence[Task], progress: Progress
 ) -> SeedAudit:
     accusations: list[tuple[int, Outcome]] = []
     judged, largest = 0, 0.0

@@ -271,10 +271,8 @@ def _key(outcome: Outcome) -> tuple[str, str]:
 
 def _pairs(outcomes: Sequence[Outcome]) -> str:
     """How pairs (output, weights) were judged; empty where none was returned."""
-    if not any(
-        outcome.status == Status.PASSED and outcome.detail in (WEIGHTS_RIGHT, WEIGHTS_NOT_JUDGED)
-        for outcome in outcomes
-    ):
+    judged = WEIGHTS_RIGHT, WEIGHTS_NOT_JUDGED
+    if not any(outcome.status == Status.PASSED and outcome.detail in judged for outcome in outcomes):
         return ""
     return "it returns (output, weights): the first is judged as the output, the second as its weights"
 

@@ -228,11 +228,8 @@ class Session:
         if isinstance(implementation, Outcome):
             return implementation
         name = implementation.name
-        self.signed[name], self.mechanisms[name] = (
-            registry.assumptions(implementation.declaration),
-            implementation.mechanisms,
-        )
-        self.lacks[name] = implementation.lacks
+        self.signed[name] = registry.assumptions(implementation.declaration)
+        self.lacks[name], self.mechanisms[name] = implementation.lacks, implementation.mechanisms
         known, whole = self.known(declaration, contract), self.request.shard is None
         return Check(
             implementation, self.inputs(contract), tests, known, earlier, whole, time_limit=self.request.time_limit

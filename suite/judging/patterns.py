@@ -6,13 +6,12 @@ A pattern is an array of booleans, True where a place is kept, masked (`numpy.ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from attnsuite.judging.compare import Array
 from attnsuite.judging.shares import Share, Spread, Statistic, exactly
 
-Array = np.ndarray[Any, Any]
 Seeds = Sequence[int | None]
 """Of each call; None continues where the call before left the random source."""
 Judge = Callable[[Sequence[Array], Seeds, float], list[Statistic]]

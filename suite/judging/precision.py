@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import mpmath
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from attnsuite.judging.compare import Array
 
 
 @dataclass(frozen=True)

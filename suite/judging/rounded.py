@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from attnsuite.judging.compare import Array
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, widened
-
-Array = np.ndarray[Any, Any]
 
 LIBRARY = 2.0
 """Units that a library's exp, tanh or erf may be off by."""

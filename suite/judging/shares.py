@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from attnsuite.judging.compare import Array
 
 FALSE_ALARM = 1e-9
 """The probability that a whole run accuses an honest implementation."""

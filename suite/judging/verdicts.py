@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from attnsuite.judging import compare
+from attnsuite.judging.compare import Array
 from attnsuite.model import Status
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
     from attnsuite.judging.precision import Bounded
     from attnsuite.judging.whole import Whole
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from attnsuite.judging.compare import Array
 from attnsuite.judging.precision import Precision
 from attnsuite.judging.shares import FALSE_ALARM
-
-Array = np.ndarray[Any, Any]
 
 JUDGEMENTS = 100_000
 """The largest number of outputs that a run judges as a whole; each has FALSE_ALARM / JUDGEMENTS, 1e-14, of the
