@@ -364,7 +364,7 @@ def close(place: str, process: int) -> Any:
 
 
 def _forged() -> bytes:
-    header = b'{"sizes": [], "message": {"id": 1, "answer": []}}'
+    header = b'{"sizes": [], "message": {"id": 1, "result": []}}'
     return len(header).to_bytes(8, "big") + header
 
 
