@@ -139,9 +139,7 @@ def _in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchma
     here = [benchmark for benchmark in benchmarks if benchmark.tables()]
     if not here:
         whole = replace(request, shard=None)
-        units = sum(
-            len({table.workload.name for table in whole.tables(benchmark.contract)}) for benchmark in benchmarks
-        )
+        units = sum(len({table.workload.name for table in whole.tables(item.contract)}) for item in benchmarks)
         print_hint(sharding.empty(request.shard, "workloads", units))
     return here
 

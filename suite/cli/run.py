@@ -105,9 +105,7 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     if not options.full:
         request = campaign.sampled(request, [declaration for declaration in declarations if declaration.compiles])
     quick = Request(profile="quick", device=options.device)
-    can_be_timed = any(
-        not declaration.broken and registry.missing_library(declaration) is None for declaration in declarations
-    )
+    can_be_timed = any(not item.broken and registry.missing_library(item) is None for item in declarations)
     named = campaign.with_workloads(declarations)
     timed = campaign.with_baseline(named, options.except_) if can_be_timed else []
     try:
@@ -128,19 +126,14 @@ def _plan(job: Job) -> Iterator[str]:
     count, cores = len(job.declarations), job.processes
     tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"
     yield f"{tests}: about {about} on {cores} core{'s' * (cores != 1)}"
-    compiling = [
-        declaration
-        for declaration in job.declarations
-        if declaration.compiles and not declaration.broken and not registry.missing_library(declaration)
-    ]
+    compiling = [item for item in job.declarations if item.compiles and not item.broken]
+    compiling = [item for item in compiling if not registry.missing_library(item)]
     if compiling:
         names = ", ".join(declaration.full_name for declaration in compiling)
         yield f"compilation takes longer, unless kernels are cached: {names}"
     if sampled := [declaration for declaration in job.declarations if declaration.full_name in job.sampled]:
-        counts = (
-            f"{job.session.count(declaration):,} of {job.sampled[declaration.full_name]:,}" for declaration in sampled
-        )
-        names = ", ".join(f"{each.full_name} ({count})" for each, count in zip(sampled, counts, strict=True))
+        counts = (f"{job.session.count(item):,} of {job.sampled[item.full_name]:,}" for item in sampled)
+        names = ", ".join(f"{item.full_name} ({count})" for item, count in zip(sampled, counts, strict=True))
         yield f"tested on a sample, every feature once (--full tests everything): {names}"
 
 

@@ -173,9 +173,7 @@ def _on_slurm(
         executor = submitit.SlurmExecutor(folder / "logs")
         executor.update_parameters(**{**SLURM, **({"array_parallelism": at_once} if at_once else {}), **options})
     except RuntimeError:
-        raise UsageError(
-            "--launch slurm needs srun on the path; --launch local starts processes on this machine"
-        ) from None
+        raise UsageError("--launch slurm needs srun on the path; --launch local needs nothing") from None
     except (ValueError, TypeError, AssertionError) as error:
         raise UsageError(f"[slurm]: {error}") from None
     running: dict[Part, Any] = {}
