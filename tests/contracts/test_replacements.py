@@ -18,12 +18,12 @@ OF_ATTENTION = {"plain", "gradients", "causal", "bool_mask", "dropout", "heads"}
 
 def plainest(name: str) -> list[Case]:
     """The first case of each of some families."""
-    found: dict[str, Case] = {}
+    first: dict[str, Case] = {}
     for case in contract(name).cases():
         wanted = name != "attention" or case.family in OF_ATTENTION
         if wanted and case.family != "bad_input" and "float32" in case.dtypes:
-            found.setdefault(case.family, case)
-    return list(found.values())[:FAMILIES]
+            first.setdefault(case.family, case)
+    return list(first.values())[:FAMILIES]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The bound of angles: float32 in every honest style lies within it, however far the position."""
+"""The bound of angles: float32 lies within it in every style, at any position."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
 @pytest.mark.parametrize("style", FREQUENCIES)
 @pytest.mark.parametrize("width", [8, 500, 512])
 @pytest.mark.parametrize("base", [500.0, 10_000.0, 1e6])
-def test_float32_is_accused_in_no_style(style: str, width: int, base: float) -> None:
+def test_float32_lies_within_the_bound_in_every_style(style: str, width: int, base: float) -> None:
     offset = 100_003
-    due = positional_encoding(
+    expected = positional_encoding(
         Rounded.exact(np.zeros((1, 3, width)), PRECISIONS["float32"]), offset=offset, base=base
     ).bounded
 
     feature = torch.arange(0, width, 2, dtype=torch.float32)
     positions = torch.arange(offset, offset + 3, dtype=torch.float32)[:, None]
     angles = positions * FREQUENCIES[style](feature, width, base)
-    found = torch.stack([angles.sin(), angles.cos()], -1).flatten(1).double().numpy()
+    actual = torch.stack([angles.sin(), angles.cos()], -1).flatten(1).double().numpy()
 
-    assert (abs(found - due.value[0]) <= due.bound[0]).all()
+    assert (abs(actual - expected.value[0]) <= expected.bound[0]).all()
