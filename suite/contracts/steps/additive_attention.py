@@ -18,6 +18,11 @@ translation by jointly learning to align and translate" (arXiv 1409.0473), witho
     output           query's dtype and device
     bad input        raises: widths that do not chain, keys and values of different lengths, batches that differ, a mask
                      that cannot broadcast or is not boolean
+
+Not tested:
+
+    gradients        training steps of the contract `seq2seq_attention` go through additive attention
+    float masks      the documents' additive attention takes valid lengths alone, which are boolean
 """
 
 from __future__ import annotations

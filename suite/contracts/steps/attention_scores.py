@@ -23,6 +23,11 @@ head width, d in the literature), except for bilinear and additive. Rank 2, 3 an
     distance         may be computed as query · key − ‖query‖²/2 − ‖key‖²/2: the bound allows what that loses
     bad input        raises: an unknown function, a weight that is missing or not named by the function, widths that do
                      not chain, leading axes that differ, a mask that cannot broadcast or is not boolean
+
+Not tested:
+
+    gradients        the contract `attention` tests those of a whole attention
+    overflow         scores beyond the range of the dtype
 """
 
 from __future__ import annotations

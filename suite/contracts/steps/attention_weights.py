@@ -27,6 +27,12 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
                      exp(score − logsumexp), whose logarithm is rounded at the scores' size, is another number
     bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are
                      negative, no integers, or not one for each item or query of scores of rank 3
+
+Not tested:
+
+    gradients        the contract `attention` tests those of a whole attention
+    float masks      they change scores, which are the input here
+    NaN              in scores: no definition says what it gives
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ as they do elsewhere.
     bad input        raises: other ranks than 1, tokens that are no int64, a reference without tokens, a k below 1
 
 Tokens are integers, so that there is one dtype to test: the cases are counted as float32.
+
+Not tested:
+
+    corpus scores    counts summed over many sentences
+    text             splitting into tokens, case and punctuation: tokens are numbers
 """
 
 from __future__ import annotations

@@ -24,6 +24,11 @@ Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value 
     output           query's dtype and device
     bad input        raises: an unknown kernel, a width that is not above zero, ranks other than 1, 1 and 2, keys and
                      values of different lengths
+
+Not tested:
+
+    gradients        the width is a number, not a parameter that is trained
+    several axes     of positions: the documents' keys are numbers
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ backpropagation through time" (arXiv 1705.08209).
     of               d_w_hh, d_w_hx, d_w_qh: Σ_t dL/dh_t h_{t−1}ᵀ, Σ_t dL/dh_t x_tᵀ, Σ_t dL/do_t h_tᵀ
                      d_hidden `t h`, d_output `t q`: dL/dh_t with all that follows from h_t, and dL/do_t
                      hidden `t h`, output `t q`, loss (no axes): h_t, o_t and L
-    h0               is given, and no weight: its gradient is not tested
     truncate         τ: the gradient of o_t flows back to h_t and the τ − 1 hidden states before it. 1 keeps the direct
                      term alone; T and more are the full gradient
     keep             π: ξ_t is 1/π with probability π and else 0, one draw for each step, which all gradients through it
@@ -30,6 +29,11 @@ backpropagation through time" (arXiv 1705.08209).
                      no steps at all, a truncation below 1, a probability outside (0, 1]
 
 The document's probabilities may differ from step to step; here one serves all.
+
+Not tested:
+
+    other networks   with biases or an activation function: the formula is that of the linear network
+    gradient of h0   h0 is given, and no weight
 """
 
 from __future__ import annotations

@@ -31,6 +31,11 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
 
 Tokens are integers, so that there is one dtype to test: the cases are counted as float32. A run accuses an
 honest implementation with probability ≤ 1e-9.
+
+Not tested:
+
+    whole words      masking all tokens of a word, or spans, as later models do
+    data loaders     a masking that is drawn once and reused in every epoch
 """
 
 from __future__ import annotations
