@@ -1,4 +1,4 @@
-"""A kernel author's loop, as commands: a file on an own shape beside a baseline, and the command that repeats it."""
+"""A kernel author's loop, as commands: a file on an own shape with a baseline, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def counts_of(text: str) -> tuple[int, int, int]:
 
 @pytest.mark.slow
 def test_the_prewarmed_server_is_the_one_that_is_used() -> None:
-    """Whatever the suite itself puts into the environment in between, or each benchmark imports PyTorch for nobody."""
+    """The environment may change in between; otherwise each benchmark imports PyTorch once too often."""
     program = """
 import attnsuite.worker
 from attnsuite.worker import forkserver

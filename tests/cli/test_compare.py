@@ -124,7 +124,7 @@ def test_a_side_that_became_wrong_is_reported_first_and_not_timed(write, status_
 
 
 def in_pairs(new_seconds, number=8, then=None):
-    """Measures so many pairs, in which the machine was busy, and is stopped then."""
+    """Measure `number` pairs on a busy machine, then raise `then`."""
 
     def measure(self, processes):
         for pair in range(number):

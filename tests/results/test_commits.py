@@ -90,11 +90,6 @@ def test_a_commit_that_the_repository_lacks_is_one_line(repository, commit):
     assert not (repository / "x").exists()
 
 
-def test_a_file_is_no_folder(repository):
-    with pytest.raises(UsageError, match="has no folder"), results_at(repository / ".gitattributes", "HEAD"):
-        pass
-
-
 def test_a_folder_outside_of_repositories_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 

@@ -61,7 +61,7 @@ def test_several_comparisons_still_find_five_per_cent():
 
 
 def test_from_rounds_alone_false_claims_would_be_frequent():
-    """The simulation tells a comparison of pairs from one that has one process a side and many rounds."""
+    """The simulation distinguishes a comparison of pairs from one of single processes with many rounds."""
     from attnsuite.model.faster import compare
 
     random = Random("rounds alone")

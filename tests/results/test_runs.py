@@ -101,16 +101,10 @@ def test_long_texts_are_cut_and_control_characters_escaped(tmp_path):
     assert hostile == r"\x1b[31m\udc80"
 
 
-def test_a_row_that_breaks_its_type_is_refused_before_it_is_written(tmp_path):
-    with open_run(tmp_path, RUN) as writer, pytest.raises(ValueError, match=r"`float` >= 0"):
-        writer.write(outcome(seconds=-1.0))
-
-    assert names(tmp_path) == ["facts.json.gz", "run.json"]
-
-
 @pytest.mark.parametrize(
     ("row", "why"),
     [
+        (outcome(seconds=-1.0), r"`float` >= 0"),
         (measurement(seconds=()), "status is measured"),
         (measurement(processes="01x"), r"\[0-9\]"),
         (measurement(processes="0"), "a digit for each"),
@@ -123,9 +117,11 @@ def test_a_row_that_breaks_its_type_is_refused_before_it_is_written(tmp_path):
     ],
     ids=str,
 )
-def test_values_out_of_range_are_refused(tmp_path, row, why):
+def test_values_out_of_range_are_refused_before_they_are_written(tmp_path, row, why):
     with open_run(tmp_path, RUN) as writer, pytest.raises(ValueError, match=why):
         writer.write(row)
+
+    assert names(tmp_path) == ["facts.json.gz", "run.json"]
 
 
 def test_the_newest_row_of_a_test_counts(tmp_path):

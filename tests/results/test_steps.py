@@ -12,7 +12,7 @@ from attnsuite.results import steps
 
 
 def runs(*levels: tuple[float, int], spread: float = 0.01, seed: int = 0) -> list[float]:
-    """So many runs at each level, normally distributed, as logarithms."""
+    """`count` runs at each level, normally distributed, as logarithms."""
     draw = random.Random(seed)
     return [math.log(level) + draw.gauss(0, spread) for level, count in levels for _ in range(count)]
 
