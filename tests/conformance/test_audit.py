@@ -53,7 +53,7 @@ def miscalls(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [zeros, refuses])
-def test_a_mistake_is_caught_by_what_it_answers_or_raises(function: Callable[..., Any]) -> None:
+def test_a_wrong_result_and_an_error_kill_a_mutant(function: Callable[..., Any]) -> None:
     assert is_caught(function)
 
 
@@ -80,7 +80,7 @@ def test_a_mistake_is_caught_where_levels_meet_in_a_row_that_catches_it() -> Non
 
 
 @pytest.mark.slow
-def test_mistakes_of_gradients_are_made_where_gradients_are_asked() -> None:
+def test_mistakes_of_gradients_need_gradients() -> None:
     local = LocalMutant(None, frozenset({"dq", "dqkv"}))  # type: ignore[arg-type]
     assert local.made_in(["e8", "dqkv"])
     assert not local.made_in(["e8", "dv"])
@@ -112,7 +112,7 @@ def test_a_contract_without_combinations_has_none() -> None:
 
 
 @pytest.mark.slow
-def test_a_contract_is_asked_under_each_seed() -> None:
+def test_a_contract_runs_with_each_seed() -> None:
     said: list[str] = []
 
     found = other_seeds("positional_encoding", seeds=2, jobs=1, progress=said.append)
@@ -123,7 +123,7 @@ def test_a_contract_is_asked_under_each_seed() -> None:
     assert 0 < found.largest < 2
 
 
-def test_whoever_is_wrong_for_some_numbers_is_accused_with_their_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accusation_names_the_seed_of_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong where the first query is positive, which chance decides: one seed alone would not show it."""
 
     def kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
@@ -142,7 +142,7 @@ def test_whoever_is_wrong_for_some_numbers_is_accused_with_their_seed(monkeypatc
     assert accused[0] != accused[1] != accused[2]
 
 
-def test_whoever_is_wrong_in_another_array_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_another_array_is_an_accusation(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = combined.rows("quick")[:6]
     monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
     monkeypatch.setattr(audit, "correct", lambda of, stack: [implementation(lambda query, key, value, **_: query * 0)])

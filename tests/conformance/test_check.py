@@ -275,7 +275,7 @@ def test_a_known_bug_that_no_longer_fails_is_wrong() -> None:
     assert outcomes[-1].fails
 
 
-def test_a_known_bug_may_cover_declined_tests() -> None:
+def test_a_known_bug_may_cover_unsupported_tests() -> None:
     outcomes = check(partial(refuse, "no"), "causal/square_5", parameters=None, known=[bug(cases=("causal/*",))])
 
     assert only(outcomes).status == "unsupported"
@@ -345,7 +345,7 @@ def test_each_convention_has_its_own_expected_values() -> None:
 # Declined beforehand
 
 
-def test_a_missing_parameter_declines_the_tests_that_need_it() -> None:
+def test_a_missing_parameter_makes_tests_unsupported() -> None:
     outcomes = check(lambda query, key, value: sdpa(query, key, value), "plain/small", "bool_mask/random", "scale/half")
 
     assert {outcome.case: (outcome.status, outcome.detail) for outcome in outcomes} == {
@@ -357,7 +357,7 @@ def test_a_missing_parameter_declines_the_tests_that_need_it() -> None:
     assert only(check(lambda q, k, v, **options: sdpa(q, k, v, **options), "scale/half")).status == "passed"
 
 
-def test_a_test_declined_by_signature_does_not_run() -> None:
+def test_a_test_without_its_parameter_does_not_run() -> None:
     function, ran = counted(sdpa)
 
     assert only(check(function, "scale/half", parameters=frozenset({"attn_mask"}))).status == "unsupported"
@@ -370,7 +370,7 @@ def no_float_mask(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tenso
     return sdpa(query, key, value, attn_mask=attn_mask, **options)
 
 
-def test_a_declared_gap_declines_with_its_reason_and_is_rechecked_once() -> None:
+def test_a_declared_gap_is_unsupported_with_its_reason_and_rechecked_once() -> None:
     function, ran = counted(no_float_mask)
     lacks = {"float_mask": "the kernel takes boolean masks only"}
 
@@ -385,7 +385,7 @@ def test_a_declared_gap_declines_with_its_reason_and_is_rechecked_once() -> None
     assert len(ran) == 2
 
 
-def test_a_gap_declined_in_other_words_quotes_them() -> None:
+def test_a_gap_quotes_the_reason_of_the_call() -> None:
     def declining(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
         raise NotImplementedError("see issue 12")
 
@@ -442,7 +442,7 @@ def test_a_gap_that_no_test_needs_or_that_is_about_time_is_not_rechecked(
     assert len(ran) == runs
 
 
-def test_a_function_without_a_readable_signature_declines_what_python_says_it_lacks() -> None:
+def test_python_s_error_shows_what_a_function_without_a_signature_lacks() -> None:
     outcomes = check(sdpa, "window/left_1", "plain/small", parameters=None)
 
     assert [(outcome.status, outcome.detail, outcome.reason) for outcome in outcomes] == [
@@ -468,14 +468,14 @@ def test_an_unknown_feature_is_wrong_and_the_known_ones_are_listed() -> None:
 # The core
 
 
-def test_the_core_cannot_be_declined_by_declaration() -> None:
+def test_the_core_cannot_be_unsupported_by_declaration() -> None:
     outcome = check(partial(refuse, "no float32"), "plain/small", lacks={"float32": "half only"}, parameters=None)[0]
 
     assert outcome.status == "failed"
     assert outcome.detail == f"{CORE_UNSUPPORTED}: lacks float32: half only; in its own words: no float32"
 
 
-def test_the_core_cannot_be_declined_at_run_time() -> None:
+def test_the_core_cannot_be_unsupported_at_run_time() -> None:
     outcomes = check(partial(refuse, "not today"), "plain/small", dtypes=("float32", "float16"), parameters=None)
 
     assert {outcome.dtype: (outcome.status, outcome.detail) for outcome in outcomes} == {
@@ -487,13 +487,13 @@ def test_the_core_cannot_be_declined_at_run_time() -> None:
 @pytest.mark.parametrize(
     ("reason", "detail"), [("no causal kernel", "no causal kernel"), ("", "NotImplementedError without a reason")]
 )
-def test_other_tests_may_be_declined_at_run_time(reason: str, detail: str) -> None:
+def test_other_tests_may_be_unsupported_at_run_time(reason: str, detail: str) -> None:
     outcome = only(check(partial(refuse, reason), "causal/square_5", parameters=None))
 
     assert (outcome.status, outcome.detail) == ("unsupported", detail)
 
 
-def test_the_core_may_be_declined_on_a_device_that_is_declared_lacking() -> None:
+def test_the_core_may_be_unsupported_on_a_device_that_is_declared_lacking() -> None:
     outcome = only(check(partial(refuse, "GPU only"), "plain/small", parameters=None, lacks={"cpu": "a CUDA kernel"}))
 
     assert outcome.status == "unsupported"

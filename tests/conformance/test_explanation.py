@@ -121,7 +121,7 @@ def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
     assert "actual [" in pasted(reproduction.lines)
 
 
-def test_wrong_attention_without_an_exponential_is_questioned(tmp_path: Path) -> None:
+def test_wrong_attention_without_an_exponential_gets_a_hint(tmp_path: Path) -> None:
     file = tmp_path / "linear.py"
     file.write_text("def attention(query, key, value):\n    return query @ (key.mT @ value)\n")
     session = Session(CheckRequest(("plain/small",), ("float32",)), several=False, explains=True)

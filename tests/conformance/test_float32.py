@@ -55,7 +55,7 @@ def test_what_is_computed_in_float32_is_named_nearly_everywhere() -> None:
     assert not any(outcome.diagnosis for outcome in outcomes if outcome.dtype == "float32")
 
 
-def test_it_is_said_in_words() -> None:
+def test_the_diagnosis_is_in_words() -> None:
     (outcome,) = attnsuite.check(narrow_inside, cases="plain/small", dtypes="float64")
 
     says = "off as far as float32 rounds, in numbers that float32 has: float64 is computed in float32; output["

@@ -30,13 +30,13 @@ def explained(function: str, *cases: str, of: type[Session] = Session, signature
 
 @pytest.mark.parametrize("of", [Session, ParallelSession])
 @pytest.mark.parametrize("function", ["of_numpy", "returns_numpy"])
-def test_a_function_of_numpy_is_told_its_signature(function: str, of: type[Session]) -> None:
+def test_a_function_of_numpy_gets_a_hint_of_its_signature(function: str, of: type[Session]) -> None:
     said = hint(function, "plain", "causal/square_5", "bad_input/more_keys_than_values", of=of)
 
     assert said == f"{PLAIN} correctly: test it with --signature numpy"
 
 
-def test_a_function_of_numpy_that_is_wrong_is_told_it_too() -> None:
+def test_a_wrong_function_of_numpy_gets_the_hint_too() -> None:
     said = hint("unscaled_of_numpy", "keys/31")
 
     assert said == f"{PLAIN} with wrong numbers: test it with --signature numpy"
@@ -46,14 +46,14 @@ def test_so_it_is_where_the_user_says_the_contract_s_own() -> None:
     assert hint("of_numpy", "plain", signature="sdpa") == f"{PLAIN} correctly: test it with --signature numpy"
 
 
-def test_a_function_for_a_gpu_is_told_the_device_and_no_smallest_input() -> None:
+def test_a_function_for_a_gpu_gets_a_hint_and_no_smallest_input() -> None:
     explanation = explained("wants_a_gpu", "plain")
 
     assert explanation.hint == "it raises in every plain test: is it for a GPU? --device cuda tests it there"
     assert explanation.reproductions == ()
 
 
-def test_nothing_is_said_to_fail_only_somewhere_where_no_plain_test_passes() -> None:
+def test_without_a_passing_plain_test_no_features_are_reported() -> None:
     assert explained("raises_if_plain", "plain", "causal/square*").where == ()
 
 
@@ -64,13 +64,11 @@ def test_nothing_is_said_to_fail_only_somewhere_where_no_plain_test_passes() -> 
         ("of_numpy", ("plain",), "numpy"),
     ],
 )
-def test_nothing_is_said_where_it_answers_or_a_signature_was_asked_for(
-    function: str, cases: tuple[str, ...], signature: str
-) -> None:
+def test_a_result_or_a_named_signature_needs_no_hint(function: str, cases: tuple[str, ...], signature: str) -> None:
     assert hint(function, *cases, signature=signature) == ""
 
 
-def test_where_no_arrays_help_how_it_is_called_is_said() -> None:
+def test_where_no_arrays_help_a_hint_shows_the_call() -> None:
     said = hint("raises", "plain")
 
     given = "query float32 (2, 2, 5, 8), key float32 (2, 2, 7, 8), value float32 (2, 2, 7, 8)"
@@ -78,7 +76,7 @@ def test_where_no_arrays_help_how_it_is_called_is_said() -> None:
     assert said.endswith(f") with {given}")
 
 
-def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str, str], Path]) -> None:
+def test_a_hint_shows_the_call_of_another_contract(write: Callable[[str, str], Path]) -> None:
     file = write("spoken.py", "def bleu(prediction, reference, k):\n    return prediction.split(' ')\n")
     (declaration,) = registry.find([f"{file}:bleu"], "bleu")
     with Session(CheckRequest(("plain", "bad_input"), ("float32",)), several=False, explains=True) as session:

@@ -298,7 +298,7 @@ def test_an_expected_failure_that_passes_is_an_error(write: Write) -> None:
     assert about(outcomes) == {"gap/plain/s*": says}
 
 
-def test_an_expected_failure_of_declined_tests_alone_is_an_error(write: Write) -> None:
+def test_an_expected_failure_of_unsupported_tests_alone_is_an_error(write: Write) -> None:
     known = [xfail("scale/half: it has none", write)]
 
     (says,) = about(check(always_right, "plain/small", "scale/half", known=known)).values()

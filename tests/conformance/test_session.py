@@ -166,7 +166,7 @@ def test_the_caller_s_torch_is_left_as_it_was(untidy: Callable[..., Tensor]) -> 
 # Processes of their own
 
 
-def test_a_file_answers_in_a_process_of_its_own(write: Write) -> None:
+def test_a_file_runs_in_its_own_process(write: Write) -> None:
     file = write("kernel.py", f"import os\nassert os.getpid() != {os.getpid()}\n{KERNEL}")
 
     outcomes = run(file, "plain/small")
@@ -175,7 +175,7 @@ def test_a_file_answers_in_a_process_of_its_own(write: Write) -> None:
     assert outcomes[0].implementation == "attention/kernel"
 
 
-def test_a_file_that_kills_its_process_is_died_and_the_next_question_is_answered(write: Write) -> None:
+def test_after_a_crash_the_next_test_runs(write: Write) -> None:
     file = write(
         "kernel.py",
         """
@@ -196,7 +196,7 @@ def test_a_file_that_kills_its_process_is_died_and_the_next_question_is_answered
     assert outcomes[0].detail == "crashed: SIGSEGV; the last it printed: so long"
 
 
-def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
+def test_a_file_that_hangs_is_a_timeout(write: Write) -> None:
     file = write("kernel.py", "import time\ndef attention(query, key, value):\n    time.sleep(600)\n")
 
     outcomes = run(file, "plain/small", time_limit=0.5)
@@ -242,7 +242,9 @@ def test_an_implementation_of_an_unknown_contract_is_one_row() -> None:
 
 
 @pytest.mark.parametrize("isolate", [True, False])
-def test_what_ships_with_the_suite_answers_here_unless_isolated(isolate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_implementations_run_in_this_process_unless_isolated(
+    isolate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = "attnsuite.implementations.attention.chunked"
     monkeypatch.delitem(sys.modules, module, raising=False)
 
@@ -262,7 +264,7 @@ def attention(*tensors, **options):
 """
 
 
-def test_findings_excuse_only_what_ships(write: Callable[[str, str], Path]) -> None:
+def test_known_bugs_cover_only_shipped_implementations(write: Callable[[str, str], Path]) -> None:
     stranger = write("torch_sdpa.py", IMITATION)
     session = Session(CheckRequest(("bad_input/dropout_below_zero",), ("float32",)))
 

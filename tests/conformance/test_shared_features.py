@@ -20,7 +20,7 @@ def asked(failing: list[Traits], right: list[Traits]) -> list[FeatureTest]:
     return [FeatureTest(f"case/{number}", each, failed) for number, (each, failed) in enumerate(traits)]
 
 
-def test_a_trait_that_most_right_questions_have_is_not_said() -> None:
+def test_a_feature_of_most_passing_tests_is_not_reported() -> None:
     failing = [CAUSAL] * 42
 
     assert shared_features(asked(failing, [*[CAUSAL] * 10, {}])) == ""
@@ -28,7 +28,7 @@ def test_a_trait_that_most_right_questions_have_is_not_said() -> None:
     assert shared_features(asked(failing, [*[CAUSAL] * 5, *[BACKWARD] * 9])) == said
 
 
-def test_a_trait_that_nearly_every_test_has_is_not_said() -> None:
+def test_a_feature_of_nearly_every_test_is_not_reported() -> None:
     failing = [CAUSAL] * 42
 
     assert shared_features(asked(failing, [{}] * 4)) == "", "too few pass"
@@ -45,7 +45,7 @@ def test_two_traits_meet_where_neither_separates_alone() -> None:
     assert shared_features(asked(failing, right)) == "failed only where is_causal and a width above 64 meet"
 
 
-def test_a_few_right_ones_are_said() -> None:
+def test_a_few_passing_tests_are_counted() -> None:
     failing, right = [CAUSAL | BACKWARD] * 20, [CAUSAL | BACKWARD, *[CAUSAL] * 12, *[BACKWARD] * 12]
 
     said = "failed only with is_causal, backward, in 20 of 21 such tests"
@@ -96,7 +96,7 @@ def test_a_width_is_one_size() -> None:
     assert threshold(asked_at(failing, right), "error") == "right up to a width of 64, error from 65 on"
 
 
-def test_some_tests_may_pass_above_the_threshold_if_that_is_said() -> None:
+def test_some_tests_may_pass_above_the_threshold() -> None:
     tests = asked_at(keys(33, 47, 65), keys(1, 7, 32, 64))
 
     assert threshold(tests) == ""

@@ -36,7 +36,7 @@ def test_views_are_multiplied_as_they_are() -> None:
 
 
 @needs_wide
-def test_extended_precision_is_kept_where_float64_would_lose_everything() -> None:
+def test_extended_precision_survives_where_float64_loses_everything() -> None:
     """The sum 1 + ε − 1 is 0 in float64 for an ε of 2⁻⁶⁰."""
     terms = widened(np.array([[1.0, 2.0**-60, -1.0], [1.0, 2.0**-62, -1.0]]), np.longdouble)
 

@@ -28,7 +28,7 @@ def test_limits_are_left_with_the_stated_probability_and_hardly_less(
     assert low < total * probability < high
 
 
-def test_every_statistic_of_a_question_has_its_share_of_the_false_alarms() -> None:
+def test_every_statistic_of_a_test_has_its_share_of_false_alarms() -> None:
     """A count of a million is judged by limits that lie farther out, the more statistics stand beside it."""
     share = Share("", 0, 10**6, 0.5, 0.5)
     for beside in (1, 20):
@@ -78,7 +78,7 @@ def test_the_first_statistic_that_leaves_its_limits_is_named() -> None:
     assert str(shares.complaint(found)).startswith("0 of 1000 are few, should be between ")
 
 
-def test_answers_are_alike_that_break_the_same_limits_by_like_counts() -> None:
+def test_outputs_are_alike_that_break_the_same_limits_by_like_counts() -> None:
     def counted(share: float) -> list[Share]:
         return [Share("are kept", int(share * 10_000), 10_000, 0.5, 0.5)]
 

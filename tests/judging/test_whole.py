@@ -75,7 +75,7 @@ def test_rows_that_do_not_count_or_are_not_finite_are_skipped() -> None:
     assert ratio < 1
 
 
-def test_two_answers_may_differ_by_the_errors_of_both() -> None:
+def test_two_outputs_may_differ_by_the_errors_of_both() -> None:
     single = limits(drift=3.0)
     both = single.between_two()
 

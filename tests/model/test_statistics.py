@@ -124,7 +124,7 @@ def test_noise_that_disturbs_both_alike_does_not_hide_a_difference() -> None:
     assert (found.verdict, found.low) == ("faster", pytest.approx(1.1))
 
 
-def test_nothing_is_said_of_what_has_no_samples() -> None:
+def test_without_samples_there_is_no_comparison() -> None:
     assert compare([1.0] * 12, {"none": [], "same": [1.0] * 12}).keys() == {"same"}
     assert compare([], {"other": [1.0]}) == {}
     assert compare([1.0], {}) == {}
@@ -227,7 +227,7 @@ def simulated(
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(1, 12), (1, 40), (6, 12), (6, 40)])
-def test_equals_are_rarely_told_apart(count: int, rounds: int) -> None:
+def test_equal_implementations_rarely_differ(count: int, rounds: int) -> None:
     """In at most 1 % of tables is anything claimed of implementations that are one and the same.
 
     Noise of 30 % makes medians beyond the margin the rule, so that the interval alone keeps from claiming.

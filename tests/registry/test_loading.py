@@ -50,7 +50,7 @@ def test_an_import_that_raises_is_broken(write: Write, text: str, reason: str) -
     assert {name for name in sys.modules if name.startswith("attnsuite_file")} == before
 
 
-def test_a_relative_import_in_a_file_is_told_what_to_name(write: Write, tmp_path: Path) -> None:
+def test_a_relative_import_in_a_file_gets_the_module_to_name(write: Write, tmp_path: Path) -> None:
     text = "from . import tiles\ndef attention(query, key, value): ..."
     alone = loaded(write("kernel.py", text))
     assert isinstance(alone, Broken)
@@ -70,7 +70,7 @@ def test_an_interrupted_import_is_interrupted(write: Write) -> None:
         loaded(write("kernel.py", "def attention(): ...\nraise KeyboardInterrupt"))
 
 
-def test_what_an_import_prints_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_output_of_an_import_is_captured(capfd: pytest.CaptureFixture[str]) -> None:
     result = loaded(SUBMISSIONS / "prints_while_imported.py")
 
     assert capfd.readouterr() == ("", "")
@@ -187,7 +187,7 @@ def test_every_shipped_implementation_is_loaded_or_missing() -> None:
 
 
 @pytest.mark.parametrize("folder", ["site-packages", "mine"])
-def test_of_what_is_installed_beside_it_a_source_hash_follows_its_own_package_alone(write: Write, folder: str) -> None:
+def test_a_source_hash_follows_no_other_installed_package(write: Write, folder: str) -> None:
     text = "from attnsuite.implementations.blocks import norm\nfrom library.functional import relu\nimport single"
     file = write(f"{folder}/implementations/attention/mine.py", text)
     imported = ("implementations/blocks", "library/functional", "single")
@@ -242,7 +242,7 @@ def test_a_function_at_hand_becomes_an_implementation() -> None:
 
 
 @pytest.mark.parametrize("function", [lambda query: query, partial(at_module_level, scale=1.0)])
-def test_a_function_that_nobody_can_import_has_no_home(function: Callable[..., object]) -> None:
+def test_a_function_that_cannot_be_imported_has_no_module(function: Callable[..., object]) -> None:
     declaration = registry.from_function(function, "transformer").declaration
     assert (declaration.contract, declaration.module, declaration.file) == ("transformer", "", "")
 

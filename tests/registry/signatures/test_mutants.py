@@ -41,7 +41,7 @@ def over_heads(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = No
         ),
     ],
 )
-def test_a_mistake_with_axes_is_said_in_the_signature_s_words(
+def test_a_mistake_with_axes_is_described_in_the_signature_s_words(
     attention: Callable[..., Tensor], cases: tuple[str, ...], says: str
 ) -> None:
     outcomes = attnsuite.check(attention, cases=cases, dtypes="float32", signature="flash_attn")

@@ -33,7 +33,7 @@ def test_the_signatures_are_the_files_in_the_folder() -> None:
         ("q k v softmax_scale mask", "flash_attn"),
     ],
 )
-def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: str) -> None:
+def test_a_signature_is_recognised_by_names_that_no_other_has(parameters: str, due: str) -> None:
     found, by = recognise(parameters.split())
 
     assert found == due
@@ -103,13 +103,13 @@ def test_where_several_fit_all_are_named(parameters: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in (OWN, "numpy", "mlx")])
-def test_all_of_a_library_s_own_parameters_are_told_apart(name: str) -> None:
+def test_all_parameters_of_a_library_identify_it(name: str) -> None:
     found, _ = recognise(["q", "k", "v", *signature(name).parameters])
 
     assert found == name
 
 
-def test_numpy_s_functions_have_the_contract_s_names_and_have_to_be_asked_for() -> None:
+def test_numpy_s_parameters_are_the_contract_s_and_identify_nothing() -> None:
     assert recognise(["query", "key", "value", *signature("numpy").parameters]) == ("", ())
 
 

@@ -53,11 +53,11 @@ def test_grouped_heads_of_xformers_have_an_axis_of_their_own(heads: int, key_hea
         ("given is_causal", "given a causal attn_bias"),
     ],
 )
-def test_what_xformers_lacks_is_said_without_an_article(said: str, due: str) -> None:
+def test_the_gaps_of_xformers_have_no_article(said: str, due: str) -> None:
     assert translate(signature("xformers"), said) == due
 
 
-def test_what_is_no_array_is_said_of_the_arrays_that_are_due() -> None:
+def test_the_complaint_names_the_library_of_the_expected_arrays() -> None:
     returned = "returned a list, should return a Tensor"
 
     assert translate(signature("numpy"), returned) == "returned a list, should return an array of numpy"
