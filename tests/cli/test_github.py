@@ -81,7 +81,7 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
 
 
 def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
-    says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+    says = "input validation: 9 keys with 7 values was accepted; the contract requires an error"
     options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.FAILED, says)
     outcomes = [Outcome(*options, reason=Reason.LENIENT)]
 

@@ -70,7 +70,7 @@ def test_known_gaps_cover_accepted_input_as_before(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (READS_PAST_THE_KEYS, "1 × failed: 7 keys beside 9 values was accepted, and memory outside"),
+        (READS_PAST_THE_KEYS, "1 × failed: 7 keys with 9 values was accepted, and memory outside"),
         (CRASHES, "1 × crashed"),
     ],
     ids=["reads outside", "crashes"],

@@ -58,7 +58,7 @@ def test_every_status_has_its_element() -> None:
 
 def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
     options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
-    says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+    says = "input validation: 9 keys with 7 values was accepted; the contract requires an error"
     document = etree.fromstring(junit.document([Outcome(*options, Status.FAILED, says, reason=Reason.LENIENT)], {}))
 
     SCHEMA.assertValid(document)
