@@ -239,15 +239,7 @@ FEATURE = Feature(
     ),
     complaint=_complaint,
     cases=cases,
-    aliases={
-        "gqa": "heads",
-        "mqa": "heads",
-        "grouped": "heads",
-        "grouped_query": "heads",
-        "multi_query": "heads",
-        "enable_gqa": "heads",
-        "groups": "heads",
-    },
+    aliases=dict.fromkeys(("gqa", "mqa", "grouped", "grouped_query", "multi_query", "enable_gqa", "groups"), "heads"),
     traits=_traits,
     in_torch=_in_torch,
 )

@@ -23,22 +23,8 @@ if TYPE_CHECKING:
 
 
 AXES = (
-    "bhls",
-    "b11s",
-    "b1ls",
-    "1hls",
-    "bh1s",
-    "1h1s",
-    "11ls",
-    "bhl1",
-    "hls",
-    "h1s",
-    "1ls",
-    "1l1",
-    "ls",
-    "1s",
-    "l1",
-    "s",
+    *("bhls", "b11s", "b1ls", "1hls", "bh1s", "1h1s", "11ls", "bhl1"),
+    *("hls", "h1s", "1ls", "1l1", "ls", "1s", "l1", "s"),
 )
 """The axes that a mask has, 1 for a broadcast one."""
 HIDDEN_BY = {
@@ -300,16 +286,8 @@ FEATURE = Feature(
         },
     ),
     complaint=_complaint,
-    aliases={
-        "mask": "bool_mask",
-        "attn_mask": "bool_mask",
-        "masks": "bool_mask",
-        "padding": "bool_mask",
-        "key_padding_mask": "bool_mask",
-        "bias": "float_mask",
-        "attn_bias": "float_mask",
-        "alibi": "float_mask",
-    },
+    aliases=dict.fromkeys(("mask", "attn_mask", "masks", "padding", "key_padding_mask"), "bool_mask")
+    | dict.fromkeys(("bias", "attn_bias", "alibi"), "float_mask"),
     in_torch=_in_torch,
     traits=_traits,
     label=lambda drawn: f"{drawn.kind} mask" + f", {drawn.pattern}, {drawn.axes}" * (drawn != Mask(drawn.kind)),
