@@ -39,7 +39,7 @@ class OwnGradient(Computation):
         """The output, and the state for the backward pass; `wanted` are the inputs that want a gradient."""
         raise NotImplementedError
 
-    def backward(self, state: Any, gradient: Tensor) -> Gradients:
+    def backward(self, saved: Any, gradient: Tensor) -> Gradients:
         """The gradients of the inputs, given the output's."""
         raise NotImplementedError
 
@@ -113,9 +113,8 @@ class Backward(OwnGradient):
         saved = Saved(call, query, key, value, weights, keep, wanted)
         return ((weights * keep) @ value).to(call.query.dtype), saved
 
-    def backward(self, state: Saved, gradient: Tensor) -> Gradients:
+    def backward(self, saved: Saved, gradient: Tensor) -> Gradients:
         """The gradients of all inputs, in the query's dtype."""
-        saved = state
         with torch.no_grad():
             gradients: Gradients = dict.fromkeys(saved.call.tensors)
             weights, keep = self.weights(saved), self.keep(saved)
@@ -186,9 +185,9 @@ class Recomputed(OwnGradient):
         output: Tensor = correct(call)
         return output, (memory, wanted)
 
-    def backward(self, state: tuple[Memory, frozenset[str]], gradient: Tensor) -> Gradients:
+    def backward(self, saved: tuple[Memory, frozenset[str]], gradient: Tensor) -> Gradients:
         """The gradients of the inputs that want one."""
-        (memory, wanted), before = state, torch.get_rng_state()
+        (memory, wanted), before = saved, torch.get_rng_state()
         torch.set_rng_state(memory.state)
         with torch.enable_grad():
             call = _renewed(memory.call)
