@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from attnsuite.cases.call import Call, Reply
 from attnsuite.cases.expected import Form, NearInNorm
+from attnsuite.cases.model import TIMES_EAGER, norms
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
@@ -38,8 +39,6 @@ PADDING = 0
 """The token that stands for no word, and has no part in a loss."""
 ROWS = 32
 """The number of rows of each gradient that are compared, at most."""
-TIMES_EAGER = 2.0
-"""How much larger than the eager model's error an error may be, as for outputs of models."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +148,8 @@ def _allowed(exact: Array, eager: Array, sums: float, dtype: str) -> Array:
     `a` is the unit roundoff of the accumulator, `u` that of the dtype. The size is the row's norm, or the root mean
     square of all rows' norms where that is larger: a row whose terms cancel is rounded as the others are.
     """
-    norms, precision = _norms(exact), PRECISIONS[dtype]
-    size = norms.clip(min=math.sqrt(float((norms**2).mean())))
-    worst = _norms(eager - exact).max(initial=0.0)
+    lengths, precision = norms(exact), PRECISIONS[dtype]
+    size = lengths.clip(min=math.sqrt(float((lengths**2).mean())))
+    worst = norms(eager - exact).max(initial=0.0)
     allowed: Array = TIMES_EAGER * worst + (sums * precision.accumulator + precision.unit) * size
     return allowed
-
-
-def _norms(rows: Array) -> Array:
-    norms: Array = (rows.astype("float64") ** 2).sum(-1) ** 0.5
-    return norms

@@ -506,11 +506,6 @@ def squashed(x: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor) -> Tensor:
     return torch.stack(states)
 
 
-def the_last_alone(direct: Tensor) -> Tensor:
-    """Zeros, except in the last step."""
-    return torch.cat([torch.zeros_like(direct[:-1]), direct[-1:]])
-
-
 def zeros_before(gradients: Tensor, truncate: int) -> Tensor:
     """Zeros, except in the last steps."""
     gradients[:-truncate] = 0
@@ -557,7 +552,9 @@ MUTANTS += mutants(
         "forgets_beyond_64": Mutation(
             "gradients flow back 64 steps at most", lambda x, w_hh: ThroughTime.truncated(x, w_hh, 64)
         ),
-        "last_output_alone": Mutation("only the last output has a gradient", with_arguments(direct=the_last_alone)),
+        "last_output_alone": Mutation(
+            "only the last output has a gradient", with_arguments(direct=lambda x: zeros_before(x.clone(), 1))
+        ),
     },
     d_output={
         "sum_over_steps": Mutation("the loss is the sum over steps, not their mean: 1/T is forgotten", torch.clone),
