@@ -93,7 +93,7 @@ class Entry:
     relative_error: Mapping[str, float] = field(default_factory=dict)
     """The errors of the verified rows, relative to the oracle's values, as its workload reports them."""
     error_ratio: float | None = None
-    """The largest error of all verified rows, in units of the error bound."""
+    """The largest error of all verified rows, divided by its tolerance."""
     failed: NoResult | None = None
     took_more_cores: bool = False
     """Whether it used more cores than it was given, which invalidates the others' times."""

@@ -102,7 +102,7 @@ def judge_with_weights(
         says = f"the weights are wrong too: {complaint}" if complaint else "the weights are right" if expected else ""
         return replace(verdict, detail="; ".join(filter(None, (verdict.detail, says))))
     if complaint:
-        return Verdict(Status.FAILED, f"the output is right, its weights are not: {complaint}", ratio)
+        return Verdict(Status.FAILED, f"the output is right, its weights are not: {complaint}", ratio, accept=ACCEPTED)
     return replace(verdict, detail=WEIGHTS_RIGHT if expected else WEIGHTS_NOT_JUDGED)
 
 
@@ -123,7 +123,7 @@ def _complaint(
         numbers = np.concatenate([numbers[..., judged], numbers.sum(-1, keepdims=True)], axis=-1)
     value, bound = bounded.value.reshape(numbers.shape), bounded.bound.reshape(numbers.shape)
     complaint = compare.difference(numbers, value, bound, name="weights", accept=ACCEPTED)
-    return complaint or "", compare.error_ratio(numbers, value, bound)
+    return complaint or "", compare.error_ratio(numbers, value, ACCEPTED * bound)
 
 
 def identity_values_of(lead: Sequence[int], keys: int) -> Array:

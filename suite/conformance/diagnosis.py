@@ -148,7 +148,7 @@ class WrongResult:
     def is_wrong(self, replies: tuple[Reply, ...], least: float = CLEARLY_WRONG) -> bool:
         """Whether other replies are wrong by at least `least` error bounds."""
         verdict = self.case.verdict(self.calls, replies, self.expected)
-        return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= least)
+        return verdict.status != Status.PASSED and (verdict.bounds is None or verdict.bounds >= least)
 
 
 class Diagnostician:

@@ -72,10 +72,11 @@ def complaint(ratio: Array, actual: Array, expected: Array, bound: Array, name: 
     if not (ratio > accept).any():
         return None
     worst, place = _worst(ratio, name)
-    allowed = float(np.broadcast_to(bound, expected.shape)[worst]) * accept
+    tolerance = float(np.broadcast_to(bound, expected.shape)[worst]) * accept
+    count = f"{(ratio > accept).sum()} of {ratio.size} elements"
     return (
         f"{place} is {float(actual[worst]):.7g}, should be {float(expected[worst]):.7g} "
-        f"within {allowed:.1g} (error {ratio[worst]:.2g} bounds; {(ratio > accept).sum()} of {ratio.size} elements)"
+        f"within {tolerance:.1g} (error {ratio[worst] / accept:.2g} × the tolerance; {count})"
     )
 
 

@@ -25,26 +25,34 @@ class Verdict:
     status: Status
     detail: str = ""
     error_ratio: float | None = None
+    """The largest error divided by its tolerance: at most 1 in a test that passes."""
     output_wrong: bool = False
     """Whether the complaint is about numbers, which a mutant may reproduce."""
     marginal: bool = False
     """Whether so few numbers are wrong by so little that no known mistake explains them."""
     accepted: bool = False
     """Whether bad input was accepted, and nothing worse."""
+    accept: float = 1.0
+    """The tolerance in error bounds, where the largest error is."""
+
+    @property
+    def bounds(self) -> float | None:
+        """The largest error in error bounds."""
+        return None if self.error_ratio is None else self.error_ratio * self.accept
 
 
 def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
     """The verdict on named pairs of actual and expected: the first complaint and the largest error ratio."""
-    complaint, largest, clear = None, 0.0, False
+    complaint, largest, clear = None, (0.0, 1.0), False
     for name, actual, expected, accept in pairs:
         value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
         errors = compare.errors(actual, value, bound)
         says = compare.complaint(errors, actual, value, bound, name, accept)
         complaint, clear = complaint or says, clear or bool(says and not compare.marginal(errors, accept))
-        largest = max(largest, float(errors.max(initial=0.0)))
+        largest = max(largest, (float(errors.max(initial=0.0)) / accept, accept))
     if complaint:
-        return Verdict(Status.FAILED, complaint, largest, output_wrong=True, marginal=not clear)
-    return Verdict(Status.PASSED, "", largest)
+        return Verdict(Status.FAILED, complaint, largest[0], output_wrong=True, marginal=not clear, accept=largest[1])
+    return Verdict(Status.PASSED, "", largest[0])
 
 
 def together(pairs: list[tuple[str, Array, Bounded, float]], wholes: Mapping[str, Whole]) -> Verdict | None:
@@ -54,7 +62,7 @@ def together(pairs: list[tuple[str, Array, Bounded, float]], wholes: Mapping[str
         if whole is not None:
             complaint, ratio = compare.together(actual, expected.value.reshape(actual.shape), whole, name=name)
             if complaint:
-                return Verdict(Status.FAILED, complaint, accept * ratio, output_wrong=True)
+                return Verdict(Status.FAILED, complaint, ratio, output_wrong=True, accept=accept)
     return None
 
 

@@ -66,7 +66,7 @@ class SeedAudit:
     results: int
     """The number of judged results, of all implementations and seeds."""
     largest: float
-    """The largest error of a passed test, in error bounds."""
+    """The largest error of a passed test, divided by its tolerance."""
     accusations: Sequence[tuple[int, Outcome]] = ()
     """The seed of each failed test, and its outcome; there must be none."""
 

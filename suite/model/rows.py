@@ -22,7 +22,7 @@ Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0)]
-"""A number that is not negative: seconds, bytes, FLOPs, an error in units of its bound."""
+"""A number that is not negative: seconds, bytes, FLOPs, an error divided by its tolerance."""
 Sample: TypeAlias = Annotated[float, Meta(gt=0)]
 """Seconds of one timed call."""
 
@@ -132,7 +132,7 @@ INPUT_VALIDATION = "input validation: "
 class Outcome(Row, frozen=True):
     """The result of one implementation on one case in one dtype.
 
-    `error_ratio` is the largest error in units of the error bound; `seconds` is the time of the calls. `known` names
+    `error_ratio` is the largest error divided by its tolerance; `seconds` is the time of the calls. `known` names
     the known bug that covers this failure, or is empty. `reason` says why there is no result.
     """
 
@@ -246,7 +246,7 @@ class Measurement(Row, frozen=True):
     """The machine's rates in the same run: `flops` per second in a matrix product, `bytes` per second copied. Where an
     earlier run measured them, `age` is the seconds since then."""
     error_ratio: Amount | None = None
-    """The largest error, in error bounds, of sampled rows of a randomly chosen timed round."""
+    """The largest error, divided by its tolerance, of sampled rows of a randomly chosen timed round."""
     own_clock: Sample | None = None
     """The time of a call by the suite's own clock, as a multiple of the median of `seconds`: in its samples and, where
     calls take 1 ms or more, on new numbers. None where that clock does not bound it; then `detail` says why."""

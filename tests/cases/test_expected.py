@@ -100,7 +100,7 @@ def test_a_verdict_names_the_wrong_call_and_the_largest_error() -> None:
     passed = judge([WITHIN, WITHIN], [Reply(off), Reply(RIGHT)])
     wrong = judge([WITHIN, WITHIN], [Reply(RIGHT), Reply(off + 1)])
 
-    assert (passed.status, passed.error_ratio) == ("passed", pytest.approx(0.5))
+    assert (passed.status, passed.error_ratio) == ("passed", pytest.approx(0.25))
     assert wrong.detail.startswith("call 2 of 2: output[0, 0] is 1.05")
     assert judge([WITHIN], [Reply(off + 1)]).detail.startswith("output[0, 0]")
 

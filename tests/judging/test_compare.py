@@ -119,28 +119,29 @@ def test_a_number_beyond_float64_is_never_right() -> None:
         (np.array(2.0), np.array(array(2, of=object)[0], dtype=object), np.array(0.0), {}, None),
         (
             np.array(1.0), np.array(array(2, of=object)[0], dtype=object), np.array(0.1), {},
-            "output is 1, should be 2 within 0.1 (error 10 bounds; 1 of 1 elements)",
+            "output is 1, should be 2 within 0.1 (error 10 × the tolerance; 1 of 1 elements)",
         ),
         (
             np.array([[0.0, -0.684341], [0.0, 3e-6]]), np.array([[0.0, -0.684652], [0.0, 0.0]]),
             np.array([[1e-6, 2e-7], [1e-6, 1e-6]]), {},
-            "output[0, 1] is -0.684341, should be -0.684652 within 2e-07 (error 1.6e+03 bounds; 2 of 4 elements)",
+            "output[0, 1] is -0.684341, should be -0.684652 within 2e-07 "
+            "(error 1.6e+03 × the tolerance; 2 of 4 elements)",
         ),
         (  # the worst element is the farthest in bounds, not in distance
             array(1.0, 100.0), array(0.0, 0.0), array(0.001, 50.0), {},
-            "output[0] is 1, should be 0 within 0.001 (error 1e+03 bounds; 2 of 2 elements)",
+            "output[0] is 1, should be 0 within 0.001 (error 1e+03 × the tolerance; 2 of 2 elements)",
         ),
         (
             array(1.0), array(0.0), array(0.1), {"name": "gradient of value", "accept": 2.0},
-            "gradient of value[0] is 1, should be 0 within 0.2 (error 10 bounds; 1 of 1 elements)",
+            "gradient of value[0] is 1, should be 0 within 0.2 (error 5 × the tolerance; 1 of 1 elements)",
         ),
         (
             array(1e9, NAN, 3.0), array(0.0, 2.0, 3.0), np.full(3, 1e-9), {},
-            "output[1] is nan, should be 2 within 1e-09 (error inf bounds; 2 of 3 elements)",
+            "output[1] is nan, should be 2 within 1e-09 (error inf × the tolerance; 2 of 3 elements)",
         ),
         (
             array(0.0), array(NAN), array(0.0), {},
-            "output[0] is 0, should be nan within 0 (error inf bounds; 1 of 1 elements)",
+            "output[0] is 0, should be nan within 0 (error inf × the tolerance; 1 of 1 elements)",
         ),
     ],
 )  # fmt: skip

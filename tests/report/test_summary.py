@@ -226,7 +226,7 @@ def test_terminal_lines_have_no_control_characters():
 
 
 def test_a_long_message_loses_its_explanation_and_keeps_its_number():
-    number = "output[0, 1] is 1.5, should be 0 within 2e-07 (error inf bounds; 3 of 300 elements)"
+    number = "output[0, 1] is 1.5, should be 0 within 2e-07 (error inf × the tolerance; 3 of 300 elements)"
     detail = f'equals "unscaled": {"the scores are not divided by the root of the width, " * 10}; {number}'
 
     _, line, _ = summary_lines([outcome("plain/small", "failed", detail=detail)])

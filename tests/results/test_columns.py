@@ -68,7 +68,7 @@ SHARED = {
 OWN = {
     Outcome: {
         "case": "name of the test case; * in a row about all",
-        "error_ratio": "largest error, in units of the error bound; 1e308 is infinite",
+        "error_ratio": "largest error, divided by its tolerance; 1e308 is infinite",
         "known": "id of the known bug that records this failure, or the expected failure",
         "reason": "why there is no result, in one word",
     },
