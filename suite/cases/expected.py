@@ -16,10 +16,10 @@ from attnsuite.cases.call import Calls, Conventions, Replies, Reply
 from attnsuite.cases.case import Case
 from attnsuite.cases.returned_weights import Weights, judge_with_weights
 from attnsuite.judging import compare
+from attnsuite.judging.aggregate import AggregateLimits
 from attnsuite.judging.precision import PRECISIONS, Bounded, Precision
-from attnsuite.judging.rounded import LIBRARY
+from attnsuite.judging.running_error import LIBRARY
 from attnsuite.judging.verdicts import Verdict, closest, together, unlike
-from attnsuite.judging.whole import Whole
 from attnsuite.model import Status
 
 Array = np.ndarray[Any, Any]
@@ -167,7 +167,7 @@ class WithinBounds(Expected):
     """The size of the numbers that the output is made of: rounding costs this much even where its bound is 0."""
     loose: bool = False
     decided: Array | None = None
-    wholes: Mapping[str, Whole] = field(default_factory=dict)
+    aggregate_limits: Mapping[str, AggregateLimits] = field(default_factory=dict)
     """Limits of all errors together: of the output, and of gradients by name."""
     weights: Weights | None = None
     attentions: Mapping[str, AttentionWeights] | None = None
@@ -191,7 +191,7 @@ class WithinBounds(Expected):
             pairs.append((f"gradient of {tensor}", _numbers(reply.gradients[tensor]), gradient, 1.0))
         pairs = [(called, self._in_range(actual, limits), limits, accept) for called, actual, limits, accept in pairs]
         verdict = closest(pairs)
-        return together(pairs, self.wholes) or verdict if verdict.status == Status.PASSED else verdict
+        return together(pairs, self.aggregate_limits) or verdict if verdict.status == Status.PASSED else verdict
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         """The other reply serves as the expected result; its bounds are widened by what rounding may have cost."""
@@ -202,7 +202,7 @@ class WithinBounds(Expected):
                 name: self._widened(_numbers(theirs.gradients[name]), gradient)
                 for name, gradient in self.gradients.items()
             },
-            wholes={name: whole.between_two() for name, whole in self.wholes.items()},
+            aggregate_limits={name: limits.between_two() for name, limits in self.aggregate_limits.items()},
         )
         return widened.compare_numbers(reply).status == Status.PASSED
 

@@ -19,13 +19,13 @@ from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 from attnsuite.model import DTYPES
 
 EMPTY_ROW = "empty_row"
 """The convention for the output of a query that may attend to nothing."""
-Oracle = Callable[..., Rounded]
-"""A formula of the contract: numbers are `Rounded`, masks and integers arrays, options as they are."""
+Oracle = Callable[..., WithError]
+"""A formula of the contract: numbers are `WithError`, masks and integers arrays, options as they are."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Formula:
         declared = {point: conventions[point] for point in self.conventions if point in conventions}
         options = {**call.options, **declared, **known}
         inputs = {
-            name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
+            name: WithError.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
             if tensor.dtype.is_floating_point
             else tensor.numpy()
             for name, tensor in call.tensors.items()
@@ -132,7 +132,7 @@ class Formula:
         """The weights, which are the output over the identity."""
         assert self.oracle is not None
         *lead, keys, _ = inputs[self.values].shape
-        identity = Rounded.exact(identity_values_of(lead, keys), PRECISIONS[dtype], widest(dtype))
+        identity = WithError.exact(identity_values_of(lead, keys), PRECISIONS[dtype], widest(dtype))
         with np.errstate(all="ignore"):
             return self.oracle(**{**inputs, self.values: identity}, **options).bounded
 

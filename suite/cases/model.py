@@ -24,14 +24,14 @@ from attnsuite.cases.expected import AttentionWeights, Expected, Form, NearInNor
 from attnsuite.cases.tensors import Array, Generator, Inputs, as_tensor, as_tensors, dtype_of, generator
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Precision, widest
-from attnsuite.judging.rounded import Rounded, Unbounded
+from attnsuite.judging.running_error import Unbounded, WithError
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES, Status
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Weights = Mapping[str, Array]
-Attentions = Mapping[str, tuple[Rounded, Array]]
+Attentions = Mapping[str, tuple[WithError, Array]]
 """The weights of every attention by name, … l s, and the visible keys, which broadcast to them."""
 Draws = Callable[[Generator], Sequence[Inputs]]
 """Draws the inputs of every call of a case."""
@@ -47,8 +47,8 @@ TIMES_EAGER = 2.0
 class Model:
     """What all cases of a kind of model have in common. `model("family/what", "why", **unusual)` makes a case."""
 
-    oracle: Callable[..., tuple[Rounded, Attentions]]
-    """`oracle(config, weights, **inputs)` of `Rounded` numbers: the output, and the weights of its attentions."""
+    oracle: Callable[..., tuple[WithError, Attentions]]
+    """`oracle(config, weights, **inputs)` of `WithError` numbers: the output, and the weights of its attentions."""
     eager: Callable[..., Callable[..., Any]]
     """A factory whose models compute in the dtype of their weights, step by step."""
     weights: Callable[[Config, Generator], Weights]
@@ -146,7 +146,7 @@ class Model:
             for result, tokens in zip(logits, proposed, strict=True)
         )
 
-    def _oracle(self, calls: Sequence[Call]) -> list[tuple[Rounded, Attentions]]:
+    def _oracle(self, calls: Sequence[Call]) -> list[tuple[WithError, Attentions]]:
         config, dtype = calls[0].config, dtype_of(calls[0])
         weights = {name: _exact(tensor, dtype) for name, tensor in calls[0].weights.items()}
         inputs = ({name: _exact(tensor, dtype) for name, tensor in call.tensors.items()} for call in calls)
@@ -339,7 +339,7 @@ def _replacing(draws: Draws, inputs: Inputs) -> Draws:
 
 
 def _exact(tensor: Tensor, dtype: str) -> Any:
-    """Numbers as `Rounded`, without bounds; tokens and lengths as arrays."""
+    """Numbers as `WithError`, without bounds; tokens and lengths as arrays."""
     if not tensor.dtype.is_floating_point:
         return tensor.numpy()
     return Unbounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))

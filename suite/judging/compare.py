@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.judging.whole import Whole
+    from attnsuite.judging.aggregate import AggregateLimits
 
 Array = np.ndarray[Any, Any]
 
@@ -102,21 +102,21 @@ def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "out
     )
 
 
-def together(actual: Array, expected: Array, whole: Whole, *, name: str = "output") -> tuple[str | None, float]:
+def together(actual: Array, expected: Array, limits: AggregateLimits, name: str = "output") -> tuple[str | None, float]:
     """How far the errors of all numbers together exceed their limits, or None; and the largest part of a limit.
 
     A row with an infinity or NaN is skipped: there is no limit for its error.
     """
     with np.errstate(invalid="ignore"):
-        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.counts.shape, -1)[whole.part]
-    counts = whole.counts[whole.part] * np.isfinite(off).all(-1)
+        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*limits.counts.shape, -1)[limits.part]
+    counts = limits.counts[limits.part] * np.isfinite(off).all(-1)
     off = np.where(counts[..., None] > 0, off, 0.0).astype(np.float32)  # a few digits will do
     norm = float(np.sqrt((counts * (off.astype(np.float64) ** 2).sum(-1)).sum()))
-    says, largest = None, norm / whole.norm if norm else 0.0
+    says, largest = None, norm / limits.norm if norm else 0.0
     if largest > 1:
-        says = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.3g} allowed"
-    for direction in whole.directions:
-        sums, reach = direction.sums(off), whole.reach(direction)
+        says = f"{name} as a whole lies {norm:.3g} from where it should be, {limits.norm:.3g} allowed"
+    for direction in limits.directions:
+        sums, reach = direction.sums(off), limits.reach(direction)
         ratio = errors(sums, np.zeros_like(sums), reach)
         worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
         if ratio[worst] > max(largest, 1.0):

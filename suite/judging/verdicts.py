@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from attnsuite.judging.aggregate import AggregateLimits
     from attnsuite.judging.precision import Bounded
-    from attnsuite.judging.whole import Whole
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
     return Verdict(Status.PASSED, "", largest[0])
 
 
-def together(pairs: list[tuple[str, Array, Bounded, float]], wholes: Mapping[str, Whole]) -> Verdict | None:
+def together(pairs: list[tuple[str, Array, Bounded, float]], limits: Mapping[str, AggregateLimits]) -> Verdict | None:
     """The verdict on the first pair whose errors together exceed their limits, or None."""
     for name, actual, expected, accept in pairs:
-        whole = wholes.get(name.removeprefix("gradient of "))
-        if whole is not None:
-            complaint, ratio = compare.together(actual, expected.value.reshape(actual.shape), whole, name=name)
+        of_tensor = limits.get(name.removeprefix("gradient of "))
+        if of_tensor is not None:
+            complaint, ratio = compare.together(actual, expected.value.reshape(actual.shape), of_tensor, name=name)
             if complaint:
                 return Verdict(Status.FAILED, complaint, ratio, output_wrong=True, accept=accept)
     return None

@@ -13,7 +13,7 @@ from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.steps.kernel_pooling import Curve
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Figures, Source
 
@@ -21,7 +21,7 @@ SOURCE = Source("doc-9/2-halves", "doc-9", "2", "output")
 DERIVED = [1 / 6, 1 / 3, 0.5]
 
 
-def halved(x: Rounded) -> Rounded:
+def halved(x: WithError) -> WithError:
     return x * 0.5
 
 

@@ -198,7 +198,7 @@ def named(run: onnxruntime.InferenceSession, given: Mapping[str, Array]) -> dict
     return dict(zip((each.name for each in run.get_outputs()), run.run(None, wanted), strict=True))
 
 
-# Rounded to 8 bits
+# WithError to 8 bits
 
 
 @pytest.mark.slow

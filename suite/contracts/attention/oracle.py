@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Conventions
-from attnsuite.contracts.attention import scatter
+from attnsuite.contracts.attention import error_variance
 from attnsuite.contracts.attention.feature import Grid, Step, features, visible
 from attnsuite.contracts.attention.tolerance import double, output_error, score_error, score_gradient_error, summing
+from attnsuite.judging.aggregate import AggregateLimits
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
-from attnsuite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 
@@ -26,8 +26,8 @@ Array = np.ndarray[Any, Any]
 class Problem:
     """One attention, as arrays. Axes: query b h l e, key b g s e, value b g s v.
 
-    `options` are the other arguments by name; masks are arrays that broadcast to b h l s. `kept` are the weights that
-    dropout kept. With `rows`, the queries are only those rows of `queries` in all.
+    `options` are the other arguments by name; masks are arrays that broadcast to b h l s. `keep_mask` is False where
+    dropout sets a weight to 0. With `rows`, the queries are only those rows of `queries` in all.
     """
 
     query: Array
@@ -35,7 +35,7 @@ class Problem:
     value: Array
     options: Mapping[str, Any] = field(default_factory=dict)
     conventions: Conventions = field(default_factory=dict)
-    kept: Array | None = None
+    keep_mask: Array | None = None
     rows: Array | None = None
     queries: int | None = None
     output_gradient: Array | None = None
@@ -55,7 +55,7 @@ class OracleResult:
     output: Bounded
     weights: Array
     gradients: Mapping[str, Bounded] = field(default_factory=dict)
-    wholes: Mapping[str, Whole] = field(default_factory=dict)
+    aggregate_limits: Mapping[str, AggregateLimits] = field(default_factory=dict)
     """In half types, the limits of errors taken together: of the output, and of gradients."""
     loose: bool = False
     """Some row had score errors too large for first order, so its bound is the range of the values."""
@@ -71,9 +71,9 @@ def attention(problem: Problem, precision: Precision, arithmetic: type = np.floa
     with np.errstate(all="ignore"):
         forward = ForwardPass(problem, precision, arithmetic)
         backward = BackwardPass(forward) if problem.gradient_of else None
-        wholes = scatter.wholes(forward, backward) if precision.half else {}
+        aggregate_limits = error_variance.aggregate_limits(forward, backward) if precision.half else {}
         output, gradients = Bounded(forward.output, forward.bound), backward.gradients if backward else {}
-        return OracleResult(output, forward.weights, gradients, wholes, bool(forward.loose.any()))
+        return OracleResult(output, forward.weights, gradients, aggregate_limits, bool(forward.loose.any()))
 
 
 def _steps(stage: str) -> Iterator[Step]:
@@ -127,13 +127,13 @@ class ForwardPass:
         self.weights = _exp(scores - np.where(self.empty, 0, self.largest))
         total = self.weights.sum(axis=-1, keepdims=True)
         self.weights /= np.where(total == 0, 1, total)
-        self.survival: Any = self.one  # the factor of weights after the softmax
+        self.dropout_factor: Any = self.one  # the factor of weights after the softmax
         self.sums_to_one = True  # so that the error of the normaliser cancels
         self.zero_rows = self.empty  # rows whose output is 0, whatever the values
         self._walk("weights")
 
     def _output(self) -> None:
-        self.applied = self.weights if self.sums_to_one else self.weights * self.survival
+        self.applied = self.weights if self.sums_to_one else self.weights * self.dropout_factor
         exact = product(self.applied, self.value)
         self.bound, self.normaliser_error, self.terms, self.loose = output_error(self, exact)
         self.output = np.where(self.zero_rows, 0, exact)
@@ -158,7 +158,7 @@ class BackwardPass:
         self._walk_back("source")
         for name in set(self.inputs) & set(forward.problem.gradient_of):
             underflows = max(forward.key_gradient_terms, 1) if name == "value" else 1
-            self.gradients[name] = self.rounded(*self.inputs[name], underflows)
+            self.gradients[name] = self.with_rounding_error(*self.inputs[name], underflows)
 
     def _walk_back(self, stage: str) -> None:
         for step in reversed([*_steps(stage)]):
@@ -170,7 +170,7 @@ class BackwardPass:
         forward = self.forward
         relative = product(self.upstream, forward.value.swapaxes(-1, -2))  # dP: b h l s
         if not forward.sums_to_one:
-            relative = relative * forward.survival
+            relative = relative * forward.dropout_factor
         output = np.where(forward.empty, 0, forward.output)
         mean = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
         d_weights, relative = abs(double(relative)), relative - mean
@@ -190,7 +190,7 @@ class BackwardPass:
         by_query = self.error + (u + summing(forward.precision, forward.key.shape[-2])) * d_scores + underflow
         by_key = self.error + (u + of_queries) * d_scores + underflow
         weight_error = self.weight_error + double(forward.weights) * of_queries + underflow
-        value_error = (weight_error * double(np.asarray(forward.survival))).swapaxes(-1, -2) @ d_output
+        value_error = (weight_error * double(np.asarray(forward.dropout_factor))).swapaxes(-1, -2) @ d_output
         value_error = value_error + eta * d_output.sum(-2, keepdims=True)  # weights may underflow
         self.inputs = {
             "query": (product(self.scores, forward.key), by_query @ k),
@@ -198,7 +198,7 @@ class BackwardPass:
             "value": (product(forward.applied.swapaxes(-1, -2), self.upstream), value_error),
         }
 
-    def rounded(self, value: Array, error: Array, underflows: int = 1) -> Bounded:
+    def with_rounding_error(self, value: Array, error: Array, underflows: int = 1) -> Bounded:
         """A gradient, with the error of its last rounding."""
         rounding = self.forward.precision.unit * (abs(double(value)) + error)
         return Bounded(value, error + rounding + self.forward.precision.tiny * underflows)

@@ -114,7 +114,8 @@ def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array)
     if forward.sums_to_one:
         moved = spread.by(weight_error)
     else:
-        moved = (weight_error * double(forward.survival)) @ abs(value) + weight_error.sum(-1, keepdims=True) * magnitude
+        moved = (weight_error * double(forward.dropout_factor)) @ abs(value)
+        moved += weight_error.sum(-1, keepdims=True) * magnitude
     loose = np.zeros_like(forward.empty)
     if large:
         # a weight below any rounding of the sum cannot matter, however wrong its score
@@ -137,14 +138,14 @@ def score_gradient_error(
     value_width = forward.problem.value.shape[-1]
     p, g = double(forward.weights), abs(double(relative))
     d_out, size = abs(double(upstream)), abs(double(output))
-    v, survival = abs(double(forward.value)), double(np.asarray(forward.survival))
+    v, dropout = abs(double(forward.value)), double(np.asarray(forward.dropout_factor))
     slip = np.minimum(forward.score_error, 1)
     rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1)
     rho += 2 * u + forward.normaliser_error
     weight_error = p * rho
     if forward.loose.any():
         weight_error = np.where(forward.loose & forward.allowed, 1, weight_error)
-    products = survival * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
+    products = dropout * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
     d_weights_error = (u + summing(forward.precision, value_width)) * products
     product_error = 2 * u + a * value_width
     mean_error = product_error * (d_out * size).sum(-1, keepdims=True)
@@ -154,21 +155,21 @@ def score_gradient_error(
     error = weight_error * (g + forward.loose * relative_error if forward.loose.any() else g)
     error += p * (relative_error + 2 * u * g)
     error += eta * (1 + g)
-    error += product_error * _parts_error(forward, p, d_out, v, survival)
+    error += product_error * _parts_error(forward, p, d_out, v, dropout)
     error += _maximum_residual(
         forward, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True)
     )
     return weight_error, error if forward.all_allowed else np.where(forward.allowed, error, 0)
 
 
-def _parts_error(forward: ForwardPass, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
+def _parts_error(forward: ForwardPass, weights: Array, upstream: Array, value: Array, dropout: Array) -> Array:
     """The largest size of the terms that an honest backward pass sums to p (dP − D): b h l s.
 
     Where parts of the keys are merged by their log-sum-exp, it is p (dP − E) + p (E − D), E the mean of dP over one
     part. |E| is at most the largest |dP|, and p |E| at most Σ p |dP|, since p is at most the share of its part.
     """
     seen = np.asarray(forward.allowed.any(axis=-2))[..., None]  # b h s 1
-    largest = np.where(seen, value, 0).max(axis=-2, keepdims=True, initial=0) * survival.max(initial=0)  # b h 1 v
+    largest = np.where(seen, value, 0).max(axis=-2, keepdims=True, initial=0) * dropout.max(initial=0)  # b h 1 v
     all_terms = (upstream * forward.terms).sum(-1, keepdims=True)
     return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
 

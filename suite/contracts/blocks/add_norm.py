@@ -40,7 +40,7 @@ from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond,
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 CONTRACT = declare(
     __name__,
@@ -51,28 +51,28 @@ CONTRACT = declare(
 
 
 def oracle(
-    x: Rounded, y: Rounded, weight: Rounded, bias: Rounded, *, norm: str = "layer", eps: float = 1e-5
-) -> Rounded:
+    x: WithError, y: WithError, weight: WithError, bias: WithError, *, norm: str = "layer", eps: float = 1e-5
+) -> WithError:
     """x + y, normalised over features or over positions, … e.
 
     An implementation may fold the mean into the bias, a·sum + (bias − a·mean) with a = weight / √…, which rounds once
     more at the bias's size.
     """
-    total, bias = x + y, bias.rounded()
+    total, bias = x + y, bias.with_rounding_error()
     if norm == "batch":
         columns = total.each(lambda array: array.reshape(-1, array.shape[-1]).T)  # e n
         return _normalised(columns, eps).each(lambda array: array.T.reshape(total.shape)) * weight + bias
     return _normalised(total, eps) * weight + bias
 
 
-def _normalised(rows: Rounded, eps: float) -> Rounded:
+def _normalised(rows: WithError, eps: float) -> WithError:
     """Normalised over the last axis. The divisor is at least √eps, however uncertain the variance is."""
     centred = rows - rows.mean(keepdims=True)
     root = ((centred * centred).mean(keepdims=True) + eps).sqrt()
     least = np.maximum(root.value.astype(np.float64) - root.bound, np.sqrt(eps))
     value = centred.value / root.value
     bound = (centred.bound + abs(value).astype(np.float64) * root.bound) / least
-    return type(rows)(value, bound, rows.precision).rounded()
+    return type(rows)(value, bound, rows.precision).with_rounding_error()
 
 
 def draw(

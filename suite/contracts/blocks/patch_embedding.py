@@ -43,14 +43,14 @@ from attnsuite.cases.mutants import (
 )
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 CONTRACT = declare(__name__)
 
 POSITIONAL = ("image", "weight", "bias")
 
 
-def oracle(image: Rounded, weight: Rounded, bias: Rounded) -> Rounded:
+def oracle(image: WithError, weight: WithError, bias: WithError) -> WithError:
     """Each patch's numbers times the weight, plus the bias, b n e."""
     side = weight.shape[-1]
 

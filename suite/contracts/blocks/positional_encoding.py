@@ -38,7 +38,7 @@ from attnsuite.cases.mutants import Mutation, formula, mutants, rounded, turned,
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
-from attnsuite.judging.rounded import LIBRARY, Rounded
+from attnsuite.judging.running_error import LIBRARY, WithError
 
 CONTRACT = declare(
     __name__,
@@ -50,7 +50,7 @@ EXPONENT_ROUNDINGS = 3.0
 """Roundings of an exponent, or of its product with the base's logarithm, before the power is computed."""
 
 
-def oracle(x: Rounded, *, offset: int = 0, base: float = 10000.0) -> Rounded:
+def oracle(x: WithError, *, offset: int = 0, base: float = 10000.0) -> WithError:
     """x plus the sines and cosines of its positions, b l e."""
     _, length, width = x.shape
     unit = np.ones((), dtype=x.value.dtype)
@@ -59,7 +59,7 @@ def oracle(x: Rounded, *, offset: int = 0, base: float = 10000.0) -> Rounded:
     angles = positions / (unit * base) ** exponents  # l e
     encoding = np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles))
     error = _roundings(exponents.astype(np.float64), base) * x.precision.accumulator * angles.astype(np.float64)
-    return x + Rounded(encoding, error, x.precision).rounded()
+    return x + WithError(encoding, error, x.precision).with_rounding_error()
 
 
 def _roundings(exponents: Array, base: float) -> Array:

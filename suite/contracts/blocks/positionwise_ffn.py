@@ -43,13 +43,15 @@ from attnsuite.cases.mutants import (
 )
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.sources import documents
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 CONTRACT = declare(__name__, {"gelu": "the exact GELU"}, {"activation": ("gelu",)})
 POSITIONAL = ("x", "w1", "b1", "w2", "b2")
 
 
-def oracle(x: Rounded, w1: Rounded, b1: Rounded, w2: Rounded, b2: Rounded, *, activation: str = "relu") -> Rounded:
+def oracle(
+    x: WithError, w1: WithError, b1: WithError, w2: WithError, b2: WithError, *, activation: str = "relu"
+) -> WithError:
     """activation(x w1 + b1) w2 + b2, … v."""
     hidden = x[None].affine(w1, b1)  # 1 … f: numpy multiplies a single vector without a row
     hidden = hidden.relu() if activation == "relu" else hidden.gelu()

@@ -38,7 +38,7 @@ from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, rounded, with_arguments, with_result
 from attnsuite.cases.tensors import Array, Generator, Inputs
-from attnsuite.judging.rounded import LIBRARY, Rounded, concatenated
+from attnsuite.judging.running_error import LIBRARY, WithError, concatenated
 
 CONTRACT = declare(
     __name__,
@@ -50,7 +50,7 @@ EXPONENT_ROUNDINGS = 3.0
 """Roundings of an exponent, or of its product with the base's logarithm, before the power is computed."""
 
 
-def oracle(x: Rounded, *, offset: int = 0, base: float = 10000.0, pairs: str = "interleaved") -> Rounded:
+def oracle(x: WithError, *, offset: int = 0, base: float = 10000.0, pairs: str = "interleaved") -> WithError:
     """The rotated pairs, … l e."""
     length, width = x.shape[-2:]
     unit = np.ones((), dtype=x.value.dtype)
@@ -61,17 +61,18 @@ def oracle(x: Rounded, *, offset: int = 0, base: float = 10000.0, pairs: str = "
     roundings = EXPONENT_ROUNDINGS * abs(np.log(base)) * exponents + LIBRARY + 3.0
     error = (roundings * x.precision.accumulator * angles).astype(np.float64)
     cosines, sines = (
-        Rounded(values, error, x.precision).rounded(LIBRARY) for values in (np.cos(angles), np.sin(angles))
+        WithError(values, error, x.precision).with_rounding_error(LIBRARY)
+        for values in (np.cos(angles), np.sin(angles))
     )
     first, second = (x[..., : width // 2], x[..., width // 2 :]) if pairs == "halves" else (x[..., ::2], x[..., 1::2])
     rotated = [first * cosines - second * sines, first * sines + second * cosines]
     return concatenated(rotated) if pairs == "halves" else _interleaved(*rotated)
 
 
-def _interleaved(first: Rounded, second: Rounded) -> Rounded:
+def _interleaved(first: WithError, second: WithError) -> WithError:
     stacked = [np.stack(arrays, -1) for arrays in ((first.value, second.value), (first.bound, second.bound))]
     value, bound = (array.reshape(*array.shape[:-2], -1) for array in stacked)
-    return Rounded(value, bound, first.precision)
+    return WithError(value, bound, first.precision)
 
 
 def draw(random: Generator, *, shape: tuple[int, ...] = (2, 5, 8)) -> Inputs:

@@ -58,13 +58,13 @@ from attnsuite.cases.mutants import (
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, valid
 from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 from attnsuite.contracts.sources import documents
-from attnsuite.judging.rounded import Rounded, concatenated, whichever
+from attnsuite.judging.running_error import WithError, concatenated, whichever
 
 CONTRACT = declare(__name__, {"bool_mask": "boolean masks"}, {"attn_mask": ("bool_mask",)})
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_score")
 
 
-def scores(query: Rounded, key: Rounded, w_query: Rounded, w_key: Rounded, w_score: Rounded) -> Rounded:
+def scores(query: WithError, key: WithError, w_query: WithError, w_key: WithError, w_score: WithError) -> WithError:
     """tanh(query w_query + key w_key) · w_score, … l s.
 
     The two products may be one, of query and key next to each other with one matrix below the other.
@@ -82,14 +82,14 @@ def _expanded(lead: tuple[int, ...], array: Array) -> Array:
 
 
 def oracle(
-    query: Rounded,
-    key: Rounded,
-    value: Rounded,
-    w_query: Rounded,
-    w_key: Rounded,
-    w_score: Rounded,
+    query: WithError,
+    key: WithError,
+    value: WithError,
+    w_query: WithError,
+    w_key: WithError,
+    w_score: WithError,
     attn_mask: Array | None = None,
-) -> Rounded:
+) -> WithError:
     """softmax(scores) value, b l v."""
     return scores(query, key, w_query, w_key, w_score).attend(value, attn_mask)
 

@@ -70,7 +70,7 @@ from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.additive_attention import Mask, random_mask
 from attnsuite.contracts.steps.additive_attention import scores as additive
-from attnsuite.judging.rounded import Rounded, whichever
+from attnsuite.judging.running_error import WithError, whichever
 
 POSITIONAL = ("query", "key")
 SCORES = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query", "w_key", "w_score"), "distance": ()}
@@ -100,8 +100,8 @@ CONTRACT = declare(
 
 
 def oracle(
-    query: Rounded, key: Rounded, *, score: str = "scaled_dot", attn_mask: Array | None = None, **weights: Rounded
-) -> Rounded:
+    query: WithError, key: WithError, *, score: str = "scaled_dot", attn_mask: Array | None = None, **weights: WithError
+) -> WithError:
     """The score of each key for each query, … l s; −∞ where the query may not attend to the key."""
     if score == "bilinear":
         scores = whichever((query @ weights["w"]) @ key.T, query @ (weights["w"] @ key.T))
@@ -114,10 +114,10 @@ def oracle(
     if attn_mask is None:
         return scores
     value, bound = (np.broadcast_to(array, scores.shape) for array in (scores.value, np.asarray(scores.bound)))
-    return Rounded(np.where(attn_mask, value, -np.inf), np.where(attn_mask, bound, 0.0), query.precision)
+    return WithError(np.where(attn_mask, value, -np.inf), np.where(attn_mask, bound, 0.0), query.precision)
 
 
-def scaled_dot(query: Rounded, key: Rounded) -> Rounded:
+def scaled_dot(query: WithError, key: WithError) -> WithError:
     """query keyᵀ / √e, … l s. The scale may be applied to the products, to query or key, or its root to both."""
     scale = 1 / math.sqrt(query.shape[-1])
     root = math.sqrt(scale)
@@ -126,13 +126,13 @@ def scaled_dot(query: Rounded, key: Rounded) -> Rounded:
     )
 
 
-def distance(query: Rounded, key: Rounded) -> Rounded:
+def distance(query: WithError, key: WithError) -> WithError:
     """−‖query − key‖² / 2, … l s; its bound allows the expanded form, which loses more."""
     difference = query[..., :, None, :] - key[..., None, :, :]  # … l s e
     direct = (difference * difference).sum() * -0.5
-    expanded = (query @ key.T).rounded() - (query * query).sum(keepdims=True) * 0.5
+    expanded = (query @ key.T).with_rounding_error() - (query * query).sum(keepdims=True) * 0.5
     expanded = expanded - (key * key).sum(keepdims=True).T * 0.5
-    return Rounded(direct.value, expanded.bound + direct.bound, query.precision)
+    return WithError(direct.value, expanded.bound + direct.bound, query.precision)
 
 
 def draw(

@@ -73,7 +73,7 @@ from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.additive_attention import Mask, random_mask
 from attnsuite.contracts.steps.attention_scores import with_an_empty_row
 from attnsuite.judging import compare
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 NORMALISERS = ("softmax", "sum")
 
@@ -120,14 +120,14 @@ def past(scores: Any, arange: Callable[[int], Any], corner: str = "upper_left") 
 
 
 def oracle(
-    scores: Rounded,
+    scores: WithError,
     *,
     normaliser: str = "softmax",
     attn_mask: Array | None = None,
     lengths: Array | None = None,
     is_causal: bool = False,
     empty_row: str = "zeros",
-) -> Rounded:
+) -> WithError:
     """Weights over the last axis, … l s; of empty rows as the convention says."""
     keys, allowed = scores.shape[-1], np.ones(scores.shape, dtype=bool)
     if attn_mask is not None:
@@ -146,12 +146,12 @@ def oracle(
     return _replaced(weights, hidden | (np.broadcast_to(silent, scores.shape) & (normaliser == "softmax")), np.nan, 0.0)
 
 
-def _replaced(weights: Rounded, places: Array, value: float, bound: float) -> Rounded:
+def _replaced(weights: WithError, places: Array, value: float, bound: float) -> WithError:
     values, bounds = np.where(places, value, weights.value), np.where(places, bound, weights.bound)
-    return Rounded(values, bounds, weights.precision)
+    return WithError(values, bounds, weights.precision)
 
 
-def _shares(scores: Rounded, allowed: Array) -> Rounded:
+def _shares(scores: WithError, allowed: Array) -> WithError:
     """Each score divided by the sum of the allowed ones."""
     visible = scores.each(lambda array: np.where(allowed, array, 0))
     return _replaced(visible / visible.sum(keepdims=True), ~allowed | ~allowed.any(-1, keepdims=True), 0.0, 0.0)

@@ -64,7 +64,7 @@ from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.judging.rounded import LIBRARY, Rounded, whichever
+from attnsuite.judging.running_error import LIBRARY, WithError, whichever
 
 CONTRACT = declare(
     __name__,
@@ -74,7 +74,7 @@ CONTRACT = declare(
 POSITIONAL = ("prediction", "reference")
 
 
-def oracle(prediction: Array, reference: Array, *, k: int) -> Rounded:
+def oracle(prediction: Array, reference: Array, *, k: int) -> WithError:
     """The score: a product of powers, or the exponential of a sum of logarithms; the bound is the wider of the two."""
     orders = range(1, min(k, len(prediction)) + 1)
     matches = [(_grams(prediction, n) & _grams(reference, n)).total() for n in orders]
@@ -93,15 +93,15 @@ def _grams(tokens: Array, n: int) -> Counter[tuple[int, ...]]:
     return Counter(tuple(map(int, tokens[start : start + n])) for start in range(len(tokens) - n + 1))
 
 
-def _root(number: Rounded, n: int) -> Rounded:
+def _root(number: WithError, n: int) -> WithError:
     """number^(1/2^n): n square roots, or one power, in which a library's error may be larger."""
     for _ in range(n):
         number = number.sqrt()
-    return number.rounded(LIBRARY - 1)
+    return number.with_rounding_error(LIBRARY - 1)
 
 
-def _exact(number: float) -> Rounded:
-    return Rounded.exact(np.array(float(number)), PRECISIONS["float32"])
+def _exact(number: float) -> WithError:
+    return WithError.exact(np.array(float(number)), PRECISIONS["float32"])
 
 
 DTYPE = ("float32",)

@@ -54,7 +54,7 @@ from attnsuite.cases.mutants import Mutation, filled_beyond, formula, mutants, t
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.softmax import shares, unguarded
 from attnsuite.contracts.sources import documents
-from attnsuite.judging.rounded import Rounded, whichever
+from attnsuite.judging.running_error import WithError, whichever
 from attnsuite.model import Figures, Source
 
 POSITIONAL = ("query", "key", "value")
@@ -69,14 +69,14 @@ CONTRACT = declare(
 
 
 def oracle(
-    query: Rounded,
-    key: Rounded,
-    value: Rounded,
+    query: WithError,
+    key: WithError,
+    value: WithError,
     *,
     kernel: str = "gaussian",
     width: float = 1.0,
     empty_row: str = "zeros",
-) -> Rounded:
+) -> WithError:
     """The mean of the values by the kernel of the distances, l v; without support as the convention says."""
     distance = (query[:, None] - key[None]) / width  # l s
     if kernel == "gaussian":
@@ -86,21 +86,21 @@ def oracle(
     mean = whichever((weights @ value) / total, (weights / total) @ value)
     alone = np.broadcast_to(total.value == 0, mean.shape)
     nothing = np.nan if empty_row == "nan" and key.shape[0] else 0
-    return Rounded(np.where(alone, nothing, mean.value), np.where(alone, 0, mean.bound), query.precision)
+    return WithError(np.where(alone, nothing, mean.value), np.where(alone, 0, mean.bound), query.precision)
 
 
-def _kernel(name: str, distance: Rounded) -> Rounded:
-    size = Rounded(abs(distance.value), distance.bound, distance.precision)
+def _kernel(name: str, distance: WithError) -> WithError:
+    size = WithError(abs(distance.value), distance.bound, distance.precision)
     if name == "triangular":
         return (size * -1.0 + 1.0).relu()
     if name == "epanechikov":
         return (distance * distance * -1.0 + 1.0).relu()
     ones = np.ones_like(distance.value)
     if name == "constant":
-        return Rounded(ones, 0.0, distance.precision)
+        return WithError(ones, 0.0, distance.precision)
     # A difference that is the width has that very value in every dtype: no rounding takes it across the edge.
     at_the_edge = (abs(size.size - 1.0) < size.bound) & (size.value != 1)
-    return Rounded(np.where(size.value < 1, ones, 0), np.where(at_the_edge, 1.0, 0.0), distance.precision)
+    return WithError(np.where(size.value < 1, ones, 0), np.where(at_the_edge, 1.0, 0.0), distance.precision)
 
 
 GRID = 16

@@ -60,7 +60,7 @@ from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps._randomised import DocumentedMean, Randomised
 from attnsuite.judging.precision import widened
-from attnsuite.judging.rounded import Rounded, concatenated, whichever
+from attnsuite.judging.running_error import WithError, concatenated, whichever
 from attnsuite.judging.shares import min_seeds
 from attnsuite.model import Figures
 
@@ -86,18 +86,18 @@ CONTRACT = declare(
 
 
 def oracle(
-    x: Rounded,
-    y: Rounded,
-    h0: Rounded,
-    w_hx: Rounded,
-    w_hh: Rounded,
-    w_qh: Rounded,
+    x: WithError,
+    y: WithError,
+    h0: WithError,
+    w_hx: WithError,
+    w_hh: WithError,
+    w_qh: WithError,
     *,
     of: str = "d_w_hh",
     truncate: int | None = None,
     keep: float | None = None,
     factors: Sequence[float] = (),
-) -> Rounded:
+) -> WithError:
     """One quantity. Of a randomised gradient, `factors` are the drawn ξ from the second step on."""
     length = x.shape[0]
     start = h0[:, None]  # h 1; what follows has a column for each step
@@ -115,14 +115,14 @@ def oracle(
     if of in ("hidden", "output", "d_output"):
         return {"hidden": hidden, "output": output, "d_output": d_output}[of].T
     values = np.array(factors, dtype=np.float64)
-    factor_row = Rounded(widened(values, x.value.dtype.type), x.precision.unit * values, x.precision)
+    factor_row = WithError(widened(values, x.value.dtype.type), x.precision.unit * values, x.precision)
     d_hidden = _accumulated(w_qh.T @ d_output, w_hh.T, min(truncate or length, length), factor_row if factors else None)
     if of == "d_hidden":
         return d_hidden.T
     return d_hidden @ (x if of == "d_w_hx" else concatenated([start, hidden[:, :-1]]).T)
 
 
-def _step_by_step(x: Rounded, h0: Rounded, weights: Rounded) -> Rounded:
+def _step_by_step(x: WithError, h0: WithError, weights: WithError) -> WithError:
     """The hidden states, h t, where each step is one product of both matrices with input and state."""
     state, states = h0[:, None], []  # h 1
     for number in range(x.shape[0]):
@@ -131,13 +131,13 @@ def _step_by_step(x: Rounded, h0: Rounded, weights: Rounded) -> Rounded:
     return concatenated(states)
 
 
-def _accumulated(terms: Rounded, matrix: Rounded, window: int, factors: Rounded | None = None) -> Rounded:
+def _accumulated(terms: WithError, matrix: WithError, window: int, factors: WithError | None = None) -> WithError:
     """Σ_k matrixᵏ terms_{t+k} for k below the window; each step from t to t + 1 times its factor.
 
     An honest computation may go step by step or take powers: the bound is the wider of the two.
     """
     by_steps = by_powers = step = term = terms
-    power: Rounded | None = None
+    power: WithError | None = None
     for _ in range(1, window):
         power = matrix if power is None else power @ matrix
         step = _later(matrix @ step, factors)
@@ -147,7 +147,7 @@ def _accumulated(terms: Rounded, matrix: Rounded, window: int, factors: Rounded 
     return whichever(by_powers, by_steps)
 
 
-def _later(columns: Rounded, factors: Rounded | None) -> Rounded:
+def _later(columns: WithError, factors: WithError | None) -> WithError:
     """Each step gets the column of the next, the last gets zeros."""
     moved = columns[:, 1:] if factors is None else columns[:, 1:] * factors
     return moved.each(lambda array: np.concatenate([array, np.zeros_like(array, shape=(len(array), 1))], -1))

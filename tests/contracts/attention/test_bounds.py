@@ -196,7 +196,7 @@ def test_sampled_rows_have_the_results_of_the_whole(case: AttentionCase, dtype: 
 def test_kept_weights_are_sampled_with_their_rows_and_gradients_need_all_rows() -> None:
     case = single("rows/kept", "", queries=600, keys=300)
     kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
-    problem = replace(cases.as_problem(case.call("float32"), {}), kept=kept, options={"dropout_p": 0.5})
+    problem = replace(cases.as_problem(case.call("float32"), {}), keep_mask=kept, options={"dropout_p": 0.5})
     rows = cases.sampled_rows(problem, "float32")
     assert rows is not None
 

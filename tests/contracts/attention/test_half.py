@@ -23,7 +23,7 @@ from attnsuite.contracts.attention.cases.case import AttentionCase, expected_res
 from attnsuite.contracts.attention.cases.one_call import extreme
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import compare
-from attnsuite.judging.whole import JUDGEMENTS
+from attnsuite.judging.aggregate import JUDGEMENTS
 from attnsuite.model import Status
 from attnsuite.worker import run_calls
 
@@ -87,7 +87,7 @@ def ratio(style: Style, call: Call, expected: WithinBounds) -> float:
     """The largest share of a limit that the errors of an output use together."""
     actual = numbers_of(style, call)
     actual = actual if expected.rows is None else actual[..., expected.rows, :]
-    return compare.together(actual, expected.output.value, expected.wholes["output"])[1]
+    return compare.together(actual, expected.output.value, expected.aggregate_limits["output"])[1]
 
 
 # Honest computations
@@ -108,7 +108,7 @@ def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed:
     call = case.call(dtype)
     expected = expected_result(call, {})
 
-    if "output" in expected.wholes:
+    if "output" in expected.aggregate_limits:
         assert ratio(style, call, expected) < 0.8
 
 
@@ -121,7 +121,7 @@ def test_every_control_and_correct_variant_stays_far_within_the_limits(case: Att
     controls = list(attention.controls().values())
     variants = [variant.function for variant in attention.variants() if not variant.requires]
 
-    assert expected[0].wholes
+    assert expected[0].aggregate_limits
     for function in controls + variants:
         replies = run_calls(function, calls)
         if not any(reply.unsupported or reply.error for reply in replies):
@@ -195,33 +195,33 @@ def test_rows_whose_roundings_may_be_tied_are_left_to_their_bounds(unusual: dict
     usual: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 128, "keys": 40, "value_width": 64}
     call = AttentionCase("half/silent", "", **(usual | unusual)).call(dtype)
 
-    assert not expected_result(call, {}).wholes
+    assert not expected_result(call, {}).aggregate_limits
 
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_scores_on_a_lattice_are_rounded_alike_and_left_to_their_bounds(dtype: str) -> None:
     call = AttentionCase("half/lattice", "", queries=128, keys=40, width=16, value_width=64).call(dtype)
-    assert expected_result(call, {}).wholes
+    assert expected_result(call, {}).aggregate_limits
 
     for name in ("query", "key"):
         call.tensors[name].round_()
 
-    assert not expected_result(call, {}).wholes
+    assert not expected_result(call, {}).aggregate_limits
 
 
 def test_gradients_of_equal_output_gradients_are_rounded_alike_and_left_to_their_bounds() -> None:
     case = AttentionCase("half/equal_rows", "", queries=128, keys=40, value_width=64, gradient_of=INPUTS, batch=1)
-    assert set(expected_result(case.call("bfloat16"), {}).wholes) == {"output", *INPUTS}
+    assert set(expected_result(case.call("bfloat16"), {}).aggregate_limits) == {"output", *INPUTS}
 
     equal = case.but(layout={"output_gradient": "expanded_rows"}).call("bfloat16")
 
-    assert set(expected_result(equal, {}).wholes) == {"output"}
+    assert set(expected_result(equal, {}).aggregate_limits) == {"output"}
 
 
 def test_weights_that_dropout_kept_are_left_to_their_bounds() -> None:
     call = AttentionCase("half/dropped", "", queries=128, keys=40, value_width=64, dropout_p=0.5).call("bfloat16")
 
-    assert not expected_result(call, {}, np.ones((2, 2, 128, 40), dtype=bool)).wholes
+    assert not expected_result(call, {}, np.ones((2, 2, 128, 40), dtype=bool)).aggregate_limits
 
 
 def test_empty_rows_and_rows_alike_do_not_count() -> None:
@@ -233,7 +233,7 @@ def test_empty_rows_and_rows_alike_do_not_count() -> None:
     call.tensors["query"][:, :, 20:30] = call.tensors["query"][:, :, 20:21]
     call.tensors["attn_mask"][..., 20:30, :] = True
 
-    counts = expected_result(call, {}).wholes["output"].counts
+    counts = expected_result(call, {}).aggregate_limits["output"].counts
 
     assert not counts[:, :, :10].any()
     assert (np.count_nonzero(counts[:, :, 20:30], axis=-1) <= 1).all()
@@ -242,7 +242,7 @@ def test_empty_rows_and_rows_alike_do_not_count() -> None:
 
 def test_a_run_judges_fewer_outputs_together_than_its_share_of_chance_allows() -> None:
     tensors = sum(
-        len(getattr(item, "wholes", {}))
+        len(getattr(item, "aggregate_limits", {}))
         for case, dtype in list_tests(cases(), "cpu", HALF)
         if case.family in ("half", "gradient_sizes")
         for item in case.expected(case.calls(dtype), {})

@@ -58,7 +58,7 @@ def by_definition(problem: Problem) -> Output:
     shift = keys - queries if problem.conventions.get("causal") == "lower_right" else 0
     ahead = shift if problem.options.get("is_causal") else keys
     p = problem.options.get("dropout_p", 0.0)
-    kept = None if problem.kept is None else np.broadcast_to(problem.kept, shape)
+    kept = None if problem.keep_mask is None else np.broadcast_to(problem.keep_mask, shape)
     output: Output = {}
     for b, h, i in np.ndindex(batch, heads, queries):
         g = h // (heads // key_heads)
@@ -138,7 +138,7 @@ def small_problem(
         output_gradient=random.normal(size=(2, heads, queries, 2)),
     )
     drawn = {name: change(random) if callable(change) else change for name, change in changes.items()}
-    fields = {name: drawn.pop(name) for name in ("kept", "conventions") if name in drawn}
+    fields = {name: drawn.pop(name) for name in ("keep_mask", "conventions") if name in drawn}
     return replace(problem, options={**problem.options, **drawn}, **fields)
 
 
@@ -187,10 +187,10 @@ PROBLEMS = {
     "causal_lower_right_with_empty_rows": small_problem(
         queries=5, keys=3, is_causal=True, conventions={"causal": "lower_right"}
     ),
-    "dropout": small_problem(kept=boolean(2, 2, 3, 4), dropout_p=0.4),
-    "dropout_masked": small_problem(kept=boolean(2, 2, 3, 4), dropout_p=0.1, attn_mask=boolean(2, 2, 3, 4)),
-    "dropout_grouped": small_problem(heads=4, kept=boolean(2, 4, 3, 4), dropout_p=0.7),
-    "everything_dropped": small_problem(kept=np.zeros((), dtype=bool), dropout_p=1.0),
+    "dropout": small_problem(keep_mask=boolean(2, 2, 3, 4), dropout_p=0.4),
+    "dropout_masked": small_problem(keep_mask=boolean(2, 2, 3, 4), dropout_p=0.1, attn_mask=boolean(2, 2, 3, 4)),
+    "dropout_grouped": small_problem(heads=4, keep_mask=boolean(2, 4, 3, 4), dropout_p=0.7),
+    "everything_dropped": small_problem(keep_mask=np.zeros((), dtype=bool), dropout_p=1.0),
     "empty_row": small_problem(attn_mask=EMPTY),
     "empty_row_bias": small_problem(attn_mask=EMPTY_BIAS),
     "empty_row_mean": small_problem(attn_mask=EMPTY, conventions={"empty_row": "mean"}),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
     "a negative power": lambda feature, width, base: base ** (-feature / width),
@@ -29,7 +29,7 @@ FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
 def test_float32_lies_within_the_bound_in_every_style(style: str, width: int, base: float) -> None:
     offset = 100_003
     expected = positional_encoding(
-        Rounded.exact(np.zeros((1, 3, width)), PRECISIONS["float32"]), offset=offset, base=base
+        WithError.exact(np.zeros((1, 3, width)), PRECISIONS["float32"]), offset=offset, base=base
     ).bounded
 
     feature = torch.arange(0, width, 2, dtype=torch.float32)

@@ -22,7 +22,7 @@ from attnsuite.contracts.models.vision_transformer.cases import FASHION
 from attnsuite.contracts.sources import documents
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.judging.rounded import Rounded, Unbounded, concatenated
+from attnsuite.judging.running_error import Unbounded, WithError, concatenated
 from attnsuite.worker import run_calls
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
@@ -150,7 +150,7 @@ def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
     case = model_case(name)
     call = case.calls("float32")[0]
 
-    def value(kind: type[Rounded]) -> Any:
+    def value(kind: type[WithError]) -> Any:
         def exact(tensor: torch.Tensor) -> Any:
             floating = tensor.dtype.is_floating_point
             return kind.exact(compare.numbers(tensor), PRECISIONS["float32"]) if floating else tensor.numpy()
@@ -159,7 +159,7 @@ def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
         output, _ = case.model.oracle(case.config, weights, **{role: exact(x) for role, x in call.tensors.items()})
         return output
 
-    bounded, unbounded = value(Rounded), value(Unbounded)
+    bounded, unbounded = value(WithError), value(Unbounded)
 
     assert np.array_equal(bounded.value, unbounded.value)
     assert bounded.bound.max() > 0

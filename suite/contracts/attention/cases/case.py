@@ -147,14 +147,14 @@ def form(call: Call) -> Form:
 
 
 def expected_result(
-    call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False
+    call: Call, conventions: Conventions, keep_mask: Array | None = None, *, decided: bool = False
 ) -> WithinBounds:
     """The expected result of a call, on sampled query rows if it is large.
 
-    `kept` are the weights that dropout kept. With `decided`, the result marks empty rows, where the contract decides
-    and not a document.
+    `keep_mask` is False where dropout sets a weight to 0. With `decided`, the result marks empty rows, where the
+    contract decides and not a document.
     """
-    dtype, form_of_reply, problem = dtype_of(call), form(call), as_problem(call, conventions, kept)
+    dtype, form_of_reply, problem = dtype_of(call), form(call), as_problem(call, conventions, keep_mask)
     rows = None if call.gradient_of else sampled_rows(problem, dtype)
     result = _oracle_result(problem if rows is None else on_rows(problem, rows), dtype)
     empty = result.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
@@ -166,7 +166,7 @@ def expected_result(
         rows,
         size=_largest(problem.value),
         loose=result.loose,
-        wholes=result.wholes,
+        aggregate_limits=result.aggregate_limits,
         decided=None
         if empty is None
         else np.broadcast_to(empty, result.output.value.shape).reshape(form_of_reply.shape),
@@ -186,16 +186,16 @@ def _weights(problem: oracle.Problem, rows: Array | None, dtype: str) -> Bounded
     return _oracle_result(alone if rows is None else on_rows(alone, rows), dtype).output
 
 
-def oracle_result(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.OracleResult:
+def oracle_result(call: Call, conventions: Conventions, keep_mask: Array | None = None) -> oracle.OracleResult:
     """The oracle's result for a whole call."""
-    return _oracle_result(as_problem(call, conventions, kept), dtype_of(call))
+    return _oracle_result(as_problem(call, conventions, keep_mask), dtype_of(call))
 
 
 def _oracle_result(problem: oracle.Problem, dtype: str) -> oracle.OracleResult:
     return oracle.attention(problem, PRECISIONS[dtype], widest(dtype))
 
 
-def as_problem(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Problem:
+def as_problem(call: Call, conventions: Conventions, keep_mask: Array | None = None) -> oracle.Problem:
     """A call as arrays with four axes."""
     query, key, value = (four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
     upstream = None if call.output_gradient is None else four_axes(compare.numbers(call.output_gradient))
@@ -206,7 +206,7 @@ def as_problem(call: Call, conventions: Conventions, kept: Array | None = None) 
         value,
         options={**call.options, **masks},
         conventions=conventions,
-        kept=kept,
+        keep_mask=keep_mask,
         output_gradient=upstream,
         gradient_of=call.gradient_of,
     )
@@ -226,10 +226,12 @@ def sampled_rows(problem: oracle.Problem, dtype: str) -> Array | None:
 
 def on_rows(problem: oracle.Problem, rows: Array) -> oracle.Problem:
     """The same problem for some of its queries."""
-    kept = problem.kept
-    if kept is not None and kept.ndim > 1:
-        kept = kept[..., rows, :]
-    return replace(problem, query=problem.query[..., rows, :], kept=kept, rows=rows, queries=problem.query.shape[-2])
+    keep_mask = problem.keep_mask
+    if keep_mask is not None and keep_mask.ndim > 1:
+        keep_mask = keep_mask[..., rows, :]
+    return replace(
+        problem, query=problem.query[..., rows, :], keep_mask=keep_mask, rows=rows, queries=problem.query.shape[-2]
+    )
 
 
 def four_axes(array: Array) -> Array:

@@ -25,7 +25,7 @@ from attnsuite.model import Figures
 
 
 class Attention(Formula):
-    """The contract as a formula, whose oracle is not written in `Rounded` numbers."""
+    """The contract as a formula, whose oracle is not written in `WithError` numbers."""
 
     def expected_output(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
         return expected_result(call, conventions, decided=True)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def _drop(forward: ForwardPass) -> None:
     """The oracle's step. The dropped weights are known from the case, unless p is 1."""
     p = float(forward.problem.options.get("dropout_p") or 0.0)
-    kept = np.zeros((), dtype=bool) if p == 1 else forward.problem.kept
+    kept = np.zeros((), dtype=bool) if p == 1 else forward.problem.keep_mask
     if kept is not None:
-        forward.survival = np.where(kept, forward.one / (forward.one - p) if p < 1 else 0.0, 0.0)  # b h l s
+        forward.dropout_factor = np.where(kept, forward.one / (forward.one - p) if p < 1 else 0.0, 0.0)  # b h l s
         forward.sums_to_one = False
 
 

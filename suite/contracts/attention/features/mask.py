@@ -163,7 +163,9 @@ def _add_back(forward: ForwardPass, backward: BackwardPass) -> None:
     count = d_scores.size / max(math.prod(shape), 1)
     u, a = forward.precision.unit, forward.precision.accumulator
     error = _summed(backward.error + (u + a * count) * d_scores, shape) if count > 1 else backward.error
-    backward.gradients["attn_mask"] = backward.rounded(_summed(backward.scores, shape), error.reshape(shape))
+    backward.gradients["attn_mask"] = backward.with_rounding_error(
+        _summed(backward.scores, shape), error.reshape(shape)
+    )
 
 
 def _summed(array: Array, shape: tuple[int, ...]) -> Array:

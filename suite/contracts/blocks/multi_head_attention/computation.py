@@ -17,27 +17,27 @@ from attnsuite.contracts.attention.shared import causal_mask, dropout
 from attnsuite.contracts.shared import Attention, Heads, Options, through_identity, through_whole_identity
 from attnsuite.contracts.softmax import masked, softmax
 from attnsuite.contracts.steps.attention_scores import scaled_dot
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 Array = np.ndarray[Any, Any]
 
 
 def oracle(
-    query: Rounded,
-    key: Rounded,
-    value: Rounded,
-    w_query: Rounded,
-    w_key: Rounded,
-    w_value: Rounded,
+    query: WithError,
+    key: WithError,
+    value: WithError,
+    w_query: WithError,
+    w_key: WithError,
+    w_value: WithError,
     *,
     num_heads: int,
-    w_output: Rounded | None = None,
-    b_value: Rounded | None = None,
-    b_output: Rounded | None = None,
+    w_output: WithError | None = None,
+    b_value: WithError | None = None,
+    b_output: WithError | None = None,
     dropout_p: float = 0.0,
     kept: Array | None = None,
     **options: Any,
-) -> Rounded:
+) -> WithError:
     """The heads side by side, b l c, or mapped, b l o. `kept` are the weights that dropout kept, b h l s."""
     values = _split(_mapped(value, w_value, b_value), num_heads)  # b h s v
     scores, allowed = _scores(query, key, w_query, w_key, num_heads, **options)
@@ -48,16 +48,16 @@ def oracle(
 
 
 def attention_weights(
-    query: Rounded,
-    key: Rounded,
-    value: Rounded,
-    w_query: Rounded,
-    w_key: Rounded,
-    w_value: Rounded,
+    query: WithError,
+    key: WithError,
+    value: WithError,
+    w_query: WithError,
+    w_key: WithError,
+    w_value: WithError,
     *,
     num_heads: int,
     **options: Any,
-) -> Rounded:
+) -> WithError:
     """The weights of every head before dropout, b h l s."""
     for unused in ("w_output", "b_value", "b_output", "dropout_p", "kept"):
         options.pop(unused, None)
@@ -72,32 +72,32 @@ def visible(shape: tuple[int, ...], attn_mask: Array | None, is_causal: bool) ->
 
 
 def _scores(
-    query: Rounded,
-    key: Rounded,
-    w_query: Rounded,
-    w_key: Rounded,
+    query: WithError,
+    key: WithError,
+    w_query: WithError,
+    w_key: WithError,
     heads: int,
     *,
-    b_query: Rounded | None = None,
-    b_key: Rounded | None = None,
+    b_query: WithError | None = None,
+    b_key: WithError | None = None,
     attn_mask: Array | None = None,
     is_causal: bool = False,
-) -> tuple[Rounded, Array]:
+) -> tuple[WithError, Array]:
     """The scores and the visible keys, b h l s."""
     scores = scaled_dot(_split(_mapped(query, w_query, b_query), heads), _split(_mapped(key, w_key, b_key), heads))
     return scores, visible(scores.shape, attn_mask, is_causal)
 
 
-def _mapped(x: Rounded, weights: Rounded, bias: Rounded | None) -> Rounded:
+def _mapped(x: WithError, weights: WithError, bias: WithError | None) -> WithError:
     return x @ weights if bias is None else x.affine(weights, bias)
 
 
-def _split(x: Rounded, heads: int) -> Rounded:
+def _split(x: WithError, heads: int) -> WithError:
     """b l (h p) → b h l p."""
     return x.each(lambda array: np.stack(np.split(array, heads, axis=-1), axis=1))
 
 
-def _dropped(weights: Rounded, p: float, kept: Array | None) -> Rounded:
+def _dropped(weights: WithError, p: float, kept: Array | None) -> WithError:
     """The weights after dropout; p = 1 keeps none."""
     if p == 1:
         return weights.each(np.zeros_like)

@@ -20,20 +20,20 @@ from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
 from attnsuite.contracts.shared import Weights
 from attnsuite.contracts.softmax import masked, softmax
-from attnsuite.judging.rounded import Rounded, concatenated
+from attnsuite.judging.running_error import WithError, concatenated
 
 Array = np.ndarray[Any, Any]
 Config = Mapping[str, Any]
-State = list[Rounded]
+State = list[WithError]
 """The state of one layer: s, and for an LSTM m, b d each."""
 
 
 def oracle(
     config: Config, weights: blocks.Part, source: Array, lengths: Array, target: Array
-) -> tuple[Rounded, blocks.Attentions]:
+) -> tuple[WithError, blocks.Attentions]:
     """The logits, b t v, and the weights of every step, b t s."""
     (batch, length), like = source.shape, weights["w_logits"]
-    zeros = Rounded.exact(np.zeros((batch, config["hidden"])), like.precision, like.value.dtype.type)
+    zeros = WithError.exact(np.zeros((batch, config["hidden"])), like.precision, like.value.dtype.type)
     states, top = [[zeros] * (2 if config["cell"] == "lstm" else 1)] * config["layers"], []
     for j in range(length):
         states = _stacked(config, blocks.part(weights, "encoder"), weights["source_embedding"][source[:, j]], states)
@@ -53,7 +53,7 @@ def oracle(
     return concatenated(logits, 1), {"attention": attention}
 
 
-def _scores(score: str, query: Rounded, memory: Rounded, weights: blocks.Part) -> Rounded:
+def _scores(score: str, query: WithError, memory: WithError, weights: blocks.Part) -> WithError:
     """The scores of a query, b d, and the memory, b s d, as b s."""
     if score == "additive":
         features = ((query @ weights["w_query"])[:, None] + memory @ weights["w_key"]).tanh()
@@ -62,7 +62,7 @@ def _scores(score: str, query: Rounded, memory: Rounded, weights: blocks.Part) -
     return products / blocks.root(query.shape[-1], query) if score == "scaled_dot" else products
 
 
-def _stacked(config: Config, weights: blocks.Part, x: Rounded, before: list[State]) -> list[State]:
+def _stacked(config: Config, weights: blocks.Part, x: WithError, before: list[State]) -> list[State]:
     """The states of all layers after one step; each layer reads the one below."""
     cell, after = _gru if config["cell"] == "gru" else _lstm, []
     for layer, state in enumerate(before):
@@ -71,7 +71,7 @@ def _stacked(config: Config, weights: blocks.Part, x: Rounded, before: list[Stat
     return after
 
 
-def _gru(x: Rounded, before: State, weights: blocks.Part) -> State:
+def _gru(x: WithError, before: State, weights: blocks.Part) -> State:
     (s,) = before
     inputs, hidden = _gates(x, s, weights, 3)
     reset, update = _sigmoid(inputs[0] + hidden[0]), _sigmoid(inputs[1] + hidden[1])
@@ -79,14 +79,14 @@ def _gru(x: Rounded, before: State, weights: blocks.Part) -> State:
     return [(-update + 1.0) * new + update * s]
 
 
-def _lstm(x: Rounded, before: State, weights: blocks.Part) -> State:
+def _lstm(x: WithError, before: State, weights: blocks.Part) -> State:
     s, m = before
     entering, forgetting, new, leaving = (a + b for a, b in zip(*_gates(x, s, weights, 4), strict=True))
     m = _sigmoid(forgetting) * m + _sigmoid(entering) * new.tanh()
     return [_sigmoid(leaving) * m.tanh(), m]
 
 
-def _gates(x: Rounded, s: Rounded, weights: blocks.Part, count: int) -> tuple[list[Rounded], list[Rounded]]:
+def _gates(x: WithError, s: WithError, weights: blocks.Part, count: int) -> tuple[list[WithError], list[WithError]]:
     """The terms of the input and of the state for each gate, b d each."""
     inputs = x.affine(weights["w_input"], weights["b_input"])
     hidden = s.affine(weights["w_hidden"], weights["b_hidden"])
@@ -94,7 +94,7 @@ def _gates(x: Rounded, s: Rounded, weights: blocks.Part, count: int) -> tuple[li
     return [inputs[:, gate] for gate in columns], [hidden[:, gate] for gate in columns]
 
 
-def _sigmoid(x: Rounded) -> Rounded:
+def _sigmoid(x: WithError) -> WithError:
     """1 / (1 + exp(−x))."""
     return type(x)(np.ones_like(x.value), 0.0, x.precision) / ((-x).exp() + 1.0)
 

@@ -35,7 +35,7 @@ from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, Model
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 USUAL: Config = {
     "source_vocab": 11,
@@ -195,7 +195,7 @@ class FarPositions(ChangedCase):
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[NearInNorm, ...]:
         (expected,), precision = self.base.expected(calls, conventions), PRECISIONS[dtype_of(calls[0])]
-        angles = positional_encoding(Rounded.exact(np.zeros(expected.value.shape), precision)).bound
+        angles = positional_encoding(WithError.exact(np.zeros(expected.value.shape), precision)).bound
         return (replace(expected, allowed=expected.allowed + np.sqrt((angles**2).sum(-1))),)
 
 
@@ -432,7 +432,7 @@ def _weights_of_block(config: Config, inputs: Any, decodes: bool) -> dict[str, A
 
 def _before_positions(x: Array) -> Array:
     """Rows, l d, that become x, 1 l d, when they are scaled and their positions are added."""
-    positions = positional_encoding(Rounded.exact(np.zeros(x.shape), PRECISIONS["float64"]))
+    positions = positional_encoding(WithError.exact(np.zeros(x.shape), PRECISIONS["float64"]))
     rows: Array = (x - positions.value)[0] / math.sqrt(x.shape[-1])
     return rows
 

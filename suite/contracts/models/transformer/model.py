@@ -18,7 +18,7 @@ from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, chec
 from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.shared import Attention
-from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.running_error import WithError
 
 Array = np.ndarray[Any, Any]
 Cache = dict[str, Tensor]
@@ -27,19 +27,19 @@ Layer = Callable[[Tensor], Tensor]
 
 def oracle(
     config: Mapping[str, Any], weights: blocks.Part, source: Array, lengths: Array, target: Array | None = None
-) -> tuple[Rounded, blocks.Attentions]:
+) -> tuple[WithError, blocks.Attentions]:
     """The logits, b t v, or without a decoder the encoder's states, b s d; and the weights of every attention."""
     attentions: dict[str, blocks.Attention] = {}
     heads, within = config["heads"], np.arange(source.shape[-1]) < lengths[:, None, None, None]  # b 1 1 s
 
-    def attended(name: str, x: Rounded, memory: Rounded, allowed: Array) -> Rounded:
+    def attended(name: str, x: WithError, memory: WithError, allowed: Array) -> WithError:
         mixed, attentions[name] = blocks.multi_head(x, memory, blocks.part(weights, name), heads, allowed)
         return mixed
 
-    def embedded(tokens: Array, table: Rounded) -> Rounded:
+    def embedded(tokens: Array, table: WithError) -> WithError:
         return positional_encoding(table[tokens] * blocks.root(table.shape[-1], table))
 
-    def network(x: Rounded, block: blocks.Part, norm: str) -> Rounded:
+    def network(x: WithError, block: blocks.Part, norm: str) -> WithError:
         inner = blocks.feed_forward(x, blocks.part(block, "ffn"), "relu")
         return blocks.add_norm(x, inner, blocks.part(block, norm))
 

@@ -15,12 +15,12 @@ from attnsuite.cases.mutants import formula
 from attnsuite.contracts.models import oracle as blocks
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, part
 from attnsuite.contracts.models.vision_transformer.contract import shapes
-from attnsuite.judging.rounded import Rounded, concatenated
+from attnsuite.judging.running_error import WithError, concatenated
 
 Array = np.ndarray[Any, Any]
 
 
-def oracle(config: Mapping[str, Any], weights: blocks.Part, images: Rounded) -> tuple[Rounded, blocks.Attentions]:
+def oracle(config: Mapping[str, Any], weights: blocks.Part, images: WithError) -> tuple[WithError, blocks.Attentions]:
     """The logits, b k, or without classes the states of all positions, b n d; and the weights of every attention."""
     attentions: dict[str, blocks.Attention] = {}
 

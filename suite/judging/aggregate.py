@@ -39,12 +39,12 @@ class Directions:
     """Adds up errors along each direction."""
     deviation: Array
     """The standard deviation of each sum."""
-    drift: Array
+    bias: Array
     """The error of each sum apart from independent rounding."""
 
 
 @dataclass(frozen=True)
-class Whole:
+class AggregateLimits:
     """Limits of the errors of one tensor, taken together."""
 
     counts: Array
@@ -55,7 +55,7 @@ class Whole:
     """The expected sum of the squared errors, each times its row's factor."""
     largest: float
     """The largest expectation of a row."""
-    drift: float
+    bias: float
     """The norm of the errors apart from independent rounding."""
     directions: tuple[Directions, ...] = ()
     times: float = SAFETY
@@ -70,20 +70,20 @@ class Whole:
     def norm(self) -> float:
         """How large the norm of all errors may be."""
         x, total, most = self.exponent, self.expected, self.largest
-        return self.times * math.sqrt(total + 2 * math.sqrt(total * most * x) + 2 * most * x) + self.drift
+        return self.times * math.sqrt(total + 2 * math.sqrt(total * most * x) + 2 * most * x) + self.bias
 
     def reach(self, directions: Directions) -> Array:
         """How far the sums along these directions may lie from 0."""
-        result: Array = self.times * math.sqrt(2 * self.exponent) * directions.deviation + directions.drift
+        result: Array = self.times * math.sqrt(2 * self.exponent) * directions.deviation + directions.bias
         return result
 
-    def between_two(self) -> Whole:
+    def between_two(self) -> AggregateLimits:
         """The limits of the difference of two outputs with errors."""
-        directions = tuple(replace(each, drift=2 * each.drift) for each in self.directions)
-        return replace(self, times=2 * self.times, drift=2 * self.drift, directions=directions)
+        directions = tuple(replace(each, bias=2 * each.bias) for each in self.directions)
+        return replace(self, times=2 * self.times, bias=2 * self.bias, directions=directions)
 
 
-def step(numbers: Array, precision: Precision) -> Array:
+def half_ulp(numbers: Array, precision: Precision) -> Array:
     """The largest error of rounding each number: half the distance of the dtype's numbers there."""
     _, exponent = np.frexp(numbers)
     subnormal = precision.unit * precision.normal
@@ -96,7 +96,7 @@ def rounding(numbers: Array, precision: Precision) -> tuple[Array, Array]:
 
     The larger counts, because many equal numbers err alike.
     """
-    half = step(numbers, precision)
+    half = half_ulp(numbers, precision)
     error = np.rint(numbers / (2 * half)) * 2 * half - numbers
     return error, np.maximum(half**2 / 3, error**2)
 
@@ -110,21 +110,21 @@ def top(vectors: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Scatter:
-    """How the vectors Σ_k ε_k v_k scatter, ε_k independent: row by row the variance in all and in one direction."""
+class ErrorVariance:
+    """Variance of the vectors Σ_k ε_k v_k, with independent ε_k: row by row, in all and in any one direction."""
 
     total: Array
     any_way: Array
 
     @staticmethod
-    def of(variances: Array, vectors: Array) -> Scatter:
+    def of(variances: Array, vectors: Array) -> ErrorVariance:
         """variances … l k of the ε, vectors … k v."""
         total = (variances @ (vectors**2).sum(-1)[..., None])[..., 0]
         most = variances.max(-1, initial=0.0) * top(vectors)[..., None]
-        return Scatter(total, np.minimum(total, most))
+        return ErrorVariance(total, np.minimum(total, most))
 
-    def __add__(self, other: Scatter) -> Scatter:
-        return Scatter(self.total + other.total, self.any_way + other.any_way)
+    def __add__(self, other: ErrorVariance) -> ErrorVariance:
+        return ErrorVariance(self.total + other.total, self.any_way + other.any_way)
 
 
 def counted(noise: Array) -> Array:

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnsuite.judging.aggregate import AggregateLimits, Directions, ErrorVariance, counted, half_ulp, rounding, top
 from attnsuite.judging.compare import numbers, together
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.judging.whole import Directions, Scatter, Whole, counted, rounding, step, top
 
 Array = np.ndarray[Any, Any]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -21,14 +21,14 @@ ROWS, WIDTH = 64, 16
 unhurried = settings(deadline=None, max_examples=50)
 
 
-def limits(*, counts: Array | None = None, **changes: Any) -> Whole:
+def limits(*, counts: Array | None = None, **changes: Any) -> AggregateLimits:
     """Limits of 64 rows of 16 numbers, each with one error of variance 1/3 and one direction, the sum of all."""
     rows = np.ones(ROWS) if counts is None else counts
     total = WIDTH / 3
     deviation = np.array([np.sqrt(rows.sum() * total)])
     larger = Directions("larger numbers (number {})", lambda off: np.array([off.sum()]), deviation, np.zeros(1))
-    fields: dict[str, Any] = {"drift": 0.0, "directions": (larger,)}
-    return Whole(rows, (slice(None),), rows.sum() * total, total, **(fields | changes))
+    fields: dict[str, Any] = {"bias": 0.0, "directions": (larger,)}
+    return AggregateLimits(rows, (slice(None),), rows.sum() * total, total, **(fields | changes))
 
 
 def roundings(seed: int) -> Array:
@@ -76,7 +76,7 @@ def test_rows_that_do_not_count_or_are_not_finite_are_skipped() -> None:
 
 
 def test_two_outputs_may_differ_by_the_errors_of_both() -> None:
-    single = limits(drift=3.0)
+    single = limits(bias=3.0)
     both = single.between_two()
 
     assert both.norm == pytest.approx(2 * single.norm)
@@ -102,7 +102,7 @@ def test_the_error_of_rounding_is_that_of_the_dtype(dtype: str, seed: int) -> No
     error, variance = rounding(exact, PRECISIONS[dtype])
 
     np.testing.assert_allclose(error, stored - exact, atol=1e-12)
-    assert (abs(error) <= step(exact, PRECISIONS[dtype])).all()
+    assert (abs(error) <= half_ulp(exact, PRECISIONS[dtype])).all()
     assert (variance >= error**2).all()
 
 
@@ -116,16 +116,16 @@ def test_numbers_of_the_dtype_are_not_rounded() -> None:
 
 @given(SEEDS, st.integers(1, 20), st.integers(1, 20))
 @unhurried
-def test_no_direction_has_more_variance_than_the_scatter_says(seed: int, count: int, width: int) -> None:
+def test_no_direction_has_more_variance_than_their_error_variance(seed: int, count: int, width: int) -> None:
     random = np.random.default_rng(seed)
     variances, vectors = random.random((3, count)) ** 4, random.normal(size=(count, width))
 
-    scatter = Scatter.of(variances, vectors)
+    error_variance = ErrorVariance.of(variances, vectors)
 
     for row in range(3):
         covariance = (vectors.T * variances[row]) @ vectors
-        assert scatter.total[row] == pytest.approx(np.trace(covariance))
-        assert np.linalg.eigvalsh(covariance)[-1] <= scatter.any_way[row] * (1 + 1e-9)
+        assert error_variance.total[row] == pytest.approx(np.trace(covariance))
+        assert np.linalg.eigvalsh(covariance)[-1] <= error_variance.any_way[row] * (1 + 1e-9)
     assert np.linalg.norm(vectors, 2) ** 2 <= top(vectors) * (1 + 1e-9)
 
 

@@ -21,7 +21,7 @@ TANH_BEND, GELU_BEND = 0.385, 0.565
 """Half of the largest second derivative of tanh and of x·Φ(x): what first order leaves out, by the error's square."""
 
 
-class Rounded:
+class WithError:
     """Numbers, each with the error bound of an honest computation. `value` and `bound` are arrays."""
 
     def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
@@ -30,7 +30,7 @@ class Rounded:
         self.precision = precision
 
     @classmethod
-    def exact(cls, value: Array, precision: Precision, arithmetic: type = np.float64) -> Rounded:
+    def exact(cls, value: Array, precision: Precision, arithmetic: type = np.float64) -> WithError:
         """Inputs, which have no error."""
         return cls(widened(np.asarray(value, dtype=np.float64), arithmetic), 0.0, precision)
 
@@ -49,25 +49,25 @@ class Rounded:
         """The absolute values, in float64."""
         return abs(self.value).astype(np.float64)
 
-    def __add__(self, other: Rounded | float) -> Rounded:
+    def __add__(self, other: WithError | float) -> WithError:
         other = self._of(other)
         return self._made(self.value + other.value, self.bound + other.bound)
 
-    def __sub__(self, other: Rounded | float) -> Rounded:
+    def __sub__(self, other: WithError | float) -> WithError:
         other = self._of(other)
         return self._made(self.value - other.value, self.bound + other.bound)
 
-    def __neg__(self) -> Rounded:
+    def __neg__(self) -> WithError:
         return type(self)(-self.value, self.bound, self.precision)
 
-    def __mul__(self, other: Rounded | float) -> Rounded:
+    def __mul__(self, other: WithError | float) -> WithError:
         other = self._of(other)
         passed_on = self.size * other.bound + self.bound * other.size + self.bound * other.bound
         return self._made(self.value * other.value, passed_on)
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __truediv__(self, other: Rounded | float) -> Rounded:
+    def __truediv__(self, other: WithError | float) -> WithError:
         """A quotient; its bound is infinite where the divisor may be zero."""
         other = self._of(other)
         with np.errstate(all="ignore"):
@@ -76,12 +76,12 @@ class Rounded:
             passed_on = (self.bound + abs(value).astype(np.float64) * other.bound) / least
         return self._made(value, np.where(np.isnan(passed_on), np.inf, passed_on))
 
-    def __matmul__(self, other: Rounded) -> Rounded:
+    def __matmul__(self, other: WithError) -> WithError:
         terms = self.shape[-1]
         passed_on = self.size @ other.bound + self.bound @ other.size + self.bound @ other.bound
         return self._made(self.value @ other.value, passed_on + self._summing(terms) * (self.size @ other.size))
 
-    def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
+    def affine(self, weights: WithError, bias: WithError) -> WithError:
         """self @ weights + bias, … v, of weights n v and a bias v, which may also be a term of the sum, in any place.
 
         A sum of n + 1 terms in any order is off by accumulator · (n + 1) · (|self| |weights| + |bias|) at most (Higham,
@@ -91,46 +91,46 @@ class Rounded:
         as_a_row = concatenated([self, ones]) @ concatenated([weights, bias[None]], -2)
         return whichever(self @ weights + bias, as_a_row)
 
-    def sum(self, axis: int = -1, keepdims: bool = False) -> Rounded:
+    def sum(self, axis: int = -1, keepdims: bool = False) -> WithError:
         """The sum along an axis."""
         passed_on = self.bound.sum(axis, keepdims=keepdims)
         lost = self._summing(self.shape[axis]) * self.size.sum(axis, keepdims=keepdims)
         return self._made(self.value.sum(axis, keepdims=keepdims), passed_on + lost)
 
-    def mean(self, axis: int = -1, keepdims: bool = False) -> Rounded:
+    def mean(self, axis: int = -1, keepdims: bool = False) -> WithError:
         """The mean along an axis."""
         return self.sum(axis, keepdims) * (1 / self.shape[axis])
 
-    def exp(self) -> Rounded:
+    def exp(self) -> WithError:
         """The exponential of each number."""
         value = self._by("exp")
         return self._made(value, abs(value).astype(np.float64) * np.expm1(np.minimum(self.bound, 700.0)), LIBRARY)
 
-    def log(self) -> Rounded:
+    def log(self) -> WithError:
         """The logarithm of numbers above 0; its bound is infinite where one may be 0."""
         with np.errstate(all="ignore"):
             value, passed_on = self._by("log"), self.bound / np.maximum(self.size - self.bound, 0.0)
         return self._made(value, np.where(np.isnan(passed_on), np.inf, passed_on), LIBRARY)
 
-    def tanh(self) -> Rounded:
+    def tanh(self) -> WithError:
         """The hyperbolic tangent of each number."""
         value = self._by("tanh")
         slope = 1 - value.astype(np.float64) ** 2
         return self._made(value, np.minimum(self.bound, slope * self.bound + TANH_BEND * self.bound**2), LIBRARY)
 
-    def sqrt(self) -> Rounded:
+    def sqrt(self) -> WithError:
         """The square root of each number."""
         size = self.value.astype(np.float64)
         passed_on = np.sqrt(size + self.bound) - np.sqrt(np.maximum(size - self.bound, 0.0))
         return self._made(self._by("sqrt"), passed_on)
 
-    def relu(self) -> Rounded:
+    def relu(self) -> WithError:
         """The number, or 0 where it is negative."""
         value = np.where(self.value > 0, self.value, np.zeros_like(self.value))
         bound = np.where(self.value.astype(np.float64) > -self.bound, self.bound, 0.0)
         return type(self)(value, bound, self.precision)
 
-    def gelu(self) -> Rounded:
+    def gelu(self) -> WithError:
         """x·Φ(x), exactly; 1 + erf(x/√2) may lose all but an absolute rounding."""
         normal = (1 + self._by("erf", self.value / np.sqrt(widened(np.array(2.0), self.value.dtype.type)))) / 2
         x = self.value.astype(np.float64)
@@ -138,14 +138,14 @@ class Rounded:
         lost = LIBRARY * self.precision.unit * self.size
         return self._made(self.value * normal, slope * self.bound + GELU_BEND * self.bound**2 + lost, LIBRARY)
 
-    def softmax(self, allowed: Array | None = None) -> Rounded:
+    def softmax(self, allowed: Array | None = None) -> WithError:
         """Weights over the last axis, of the allowed entries alone; zeros where none is allowed."""
         weights, relative = self._weights(allowed)
         mean = (weights * relative).sum(-1, keepdims=True)
         off = np.minimum(relative + mean, 1.0) + self._summing(self.shape[-1]) + 2 * LIBRARY * self.precision.unit
         return self._made(weights, np.where(weights == 0, 0.0, weights.astype(np.float64) * off))
 
-    def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
+    def attend(self, values: WithError, allowed: Array | None = None) -> WithError:
         """softmax(scores) @ values: an error of a score matters by how far that value lies from the output."""
         weights, relative = self._weights(allowed)  # ... l s
         output = weights @ values.value  # ... l v
@@ -156,19 +156,19 @@ class Rounded:
         empty = known.sum(-1, keepdims=True) == 0
         return self._made(output, np.where(empty, 0.0, passed_on + lost), exact=empty)
 
-    def each(self, function: Callable[[Array], Array]) -> Rounded:
+    def each(self, function: Callable[[Array], Array]) -> WithError:
         """The same numbers in another arrangement: `rounded.each(lambda a: a.swapaxes(-1, -2))`."""
         return type(self)(function(self.value), function(np.asarray(self.bound)), self.precision)
 
-    def __getitem__(self, place: Any) -> Rounded:
+    def __getitem__(self, place: Any) -> WithError:
         return self.each(lambda array: array[place])
 
     @property
-    def T(self) -> Rounded:
+    def T(self) -> WithError:
         """The last two axes swapped."""
         return self.each(lambda array: array.swapaxes(-1, -2))
 
-    def rounded(self, units: float = 1.0) -> Rounded:
+    def with_rounding_error(self, units: float = 1.0) -> WithError:
         """The same, rounded to the dtype once more."""
         return self._made(self.value, self.bound, units)
 
@@ -185,7 +185,7 @@ class Rounded:
         shifting = 2 * self.precision.unit * spread + 2 * self.precision.unit
         return weights, np.minimum(np.asarray(self.bound) + shifting, 1.0)
 
-    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:
+    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> WithError:
         """A result: what its operands pass on, and its own rounding."""
         own = units * self.precision.unit * abs(value).astype(np.float64) + self.precision.tiny
         return type(self)(value, passed_on + (own if exact is None else np.where(exact, 0.0, own)), self.precision)
@@ -194,8 +194,8 @@ class Rounded:
         """The relative error of a sum of this many terms."""
         return self.precision.accumulator * terms
 
-    def _of(self, other: Rounded | float) -> Rounded:
-        if isinstance(other, Rounded):
+    def _of(self, other: WithError | float) -> WithError:
+        if isinstance(other, WithError):
             return other
         value = widened(np.array(float(other)), self.value.dtype.type)
         return type(self)(value, self.precision.unit * abs(float(other)), self.precision)
@@ -216,39 +216,39 @@ class Rounded:
         return results
 
 
-class Unbounded(Rounded):
+class Unbounded(WithError):
     """The same arithmetic without bounds, for models, which are judged by norms."""
 
     def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
         super().__init__(value, 0.0, precision)
 
-    def __matmul__(self, other: Rounded) -> Rounded:
+    def __matmul__(self, other: WithError) -> WithError:
         return Unbounded(self.value @ other.value, 0.0, self.precision)
 
-    def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
+    def affine(self, weights: WithError, bias: WithError) -> WithError:
         """self @ weights + bias."""
         return self @ weights + bias
 
-    def softmax(self, allowed: Array | None = None) -> Rounded:
+    def softmax(self, allowed: Array | None = None) -> WithError:
         """Weights over the last axis."""
         return Unbounded(self._weights(allowed)[0], 0.0, self.precision)
 
-    def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
+    def attend(self, values: WithError, allowed: Array | None = None) -> WithError:
         """softmax(scores) @ values."""
         return Unbounded(self._weights(allowed)[0] @ values.value, 0.0, self.precision)
 
-    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:
+    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> WithError:
         return Unbounded(value, 0.0, self.precision)
 
 
-def concatenated(parts: list[Rounded], axis: int = -1) -> Rounded:
+def concatenated(parts: list[WithError], axis: int = -1) -> WithError:
     """Several as one, along an axis."""
     value = np.concatenate([part.value for part in parts], axis)
     bound = np.concatenate([np.asarray(part.bound) for part in parts], axis)
     return type(parts[0])(value, bound, parts[0].precision)
 
 
-def whichever(*ways: Rounded) -> Rounded:
+def whichever(*ways: WithError) -> WithError:
     """A result that may be computed in several ways, with the largest of their bounds."""
     bound = np.maximum.reduce([np.asarray(way.bound) for way in ways])
     unknown = np.isnan(bound)  # a bound that is infinite, times zero

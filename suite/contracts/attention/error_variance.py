@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding, top
+from attnsuite.judging.aggregate import AggregateLimits, Directions, ErrorVariance, counted, norm, rounding, top
 
 if TYPE_CHECKING:
     from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
@@ -52,19 +52,20 @@ MAX_VALUE = 1e6
 """Calls with larger values are not judged together, since variances are computed in float32."""
 
 
-def wholes(forward: ForwardPass, backward: BackwardPass | None) -> dict[str, Whole]:
+def aggregate_limits(forward: ForwardPass, backward: BackwardPass | None) -> dict[str, AggregateLimits]:
     """The limits of output and gradients taken together, by name; a tensor that cannot be judged so is missing.
 
     Under dropout no tensor is judged.
     """
     *_, rows, keys = forward.scores.shape
     enough = forward.output.size >= MIN_NUMBERS and forward.output[..., 0].size >= MIN_JUDGED_ROWS
-    if not (enough and rows and keys > 1 and not np.ndim(forward.survival) and abs(forward.value).max() <= MAX_VALUE):
+    enough = enough and rows > 0 and keys > 1 and not np.ndim(forward.dropout_factor)
+    if not enough or abs(forward.value).max() > MAX_VALUE:
         return {}
     output = OutputErrors(forward, JudgedPart.choose(forward, gradients=backward is not None))
     if output.judged.sum() < MIN_JUDGED_ROWS:
         return {}
-    return {"output": output.whole} | (GradientErrors(output, backward).wholes if backward else {})
+    return {"output": output.limits} | (GradientErrors(output, backward).limits if backward else {})
 
 
 class JudgedPart(NamedTuple):
@@ -161,7 +162,7 @@ class OutputErrors:
     # Variances
 
     @cached_property
-    def drift(self) -> Array:
+    def bias(self) -> Array:
         """The part of a sum that float32 may lose in one direction: one rounding of each partial sum.
 
         A partial sum is no larger than its share of the output plus PARTIAL_SUM_DEVIATIONS standard deviations of the
@@ -207,14 +208,14 @@ class OutputErrors:
         return np.asarray(rounded + np.float32(self.precision.tiny**2))
 
     @cached_property
-    def scatter(self) -> Scatter:
+    def error_variance(self) -> ErrorVariance:
         """The variance of each row before its last rounding. Errors of scores move it by v − o, of weights by v."""
         scores = self.score_variance * self.squares
         total = (scores * self.distances).sum(-1)
         # Σ_k (v_k − o)(v_k − o)ᵀ has no eigenvalue above (√top + √s ‖o‖)²
         far = np.sqrt(self.weights.shape[-1] * (self.centred_output**2).sum(-1))
         most = scores.max(-1) * (np.sqrt(top(self.centred_value))[..., None] + far) ** 2
-        return Scatter.of(self.weight_variance, self.value) + Scatter(total, np.minimum(total, most))
+        return ErrorVariance.of(self.weight_variance, self.value) + ErrorVariance(total, np.minimum(total, most))
 
     @cached_property
     def distances(self) -> Array:
@@ -231,15 +232,15 @@ class OutputErrors:
     @cached_property
     def _noise(self) -> Array:
         """The expected square of each row's error: b h l."""
-        return np.asarray(self.scatter.total + self.variance.sum(-1))
+        return np.asarray(self.error_variance.total + self.variance.sum(-1))
 
     @property
-    def whole(self) -> Whole:
+    def limits(self) -> AggregateLimits:
         """The limits of the output's errors."""
         counts = np.zeros(self.forward.output.shape[:-1])
         counts[self.part] = self.counts[..., 0]
         by_row = self.counts[..., 0] * self._noise
-        drift = norm(self.drift, self.counts) + self.scale_drift * norm(self.by_scale, self.counts)
+        bias = norm(self.bias, self.counts) + self.scale_bias * norm(self.by_scale, self.counts)
         directions = (
             self._one("a larger or smaller scale", self.by_scale),
             self._one("larger or smaller numbers", self.output),
@@ -247,7 +248,7 @@ class OutputErrors:
             *self._tiles(),
             self._keys(),
         )
-        return Whole(counts, self.part, float(by_row.sum()), float(by_row.max()), drift, directions)
+        return AggregateLimits(counts, self.part, float(by_row.sum()), float(by_row.max()), bias, directions)
 
     # Directions in which mistakes move the output
 
@@ -258,7 +259,7 @@ class OutputErrors:
         return np.asarray(scores @ self.centred_value - scores.sum(-1, keepdims=True) * self.centred_output)
 
     @cached_property
-    def scale_drift(self) -> float:
+    def scale_bias(self) -> float:
         """The relative error of the scale in the dtype, or of its root, which queries and keys may share."""
         scale = abs(self.forward.scale)
         factors = [factor for factor in (scale, np.sqrt(scale)) if factor]
@@ -284,10 +285,10 @@ class OutputErrors:
         """Directions b h l … v, with a variance b h l … before the last rounding; `add` adds up their rows."""
         shape = (*self.judged.shape, *(1,) * (along.ndim - 4), along.shape[-1])
         variance = add(variance + (along**2 * self.variance.reshape(shape)).sum(-1))
-        drift = add((abs(along) * self.drift.reshape(shape)).sum(-1))
+        bias = add((abs(along) * self.bias.reshape(shape)).sum(-1))
         scale = abs(add((along * self.by_scale.reshape(shape)).sum(-1)))
         known = abs(add((along * self.rounding_error.reshape(shape)).sum(-1)))
-        return Directions(says, sums, np.sqrt(variance), drift + self.scale_drift * scale + known)
+        return Directions(says, sums, np.sqrt(variance), bias + self.scale_bias * scale + known)
 
     def _edges(self) -> list[Directions]:
         """The last visible key of each row left out, and the key behind it let in."""
@@ -316,7 +317,7 @@ class OutputErrors:
         along = weights @ value - weights.sum(-1, keepdims=True) * self.centred_output[:, :, None]  # b h t l v
         along = self.counts[..., None] * along.swapaxes(2, 3)
         sums = lambda errors: (errors[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
-        variance = (along**2).sum(-1) * self.scatter.any_way[..., None]
+        variance = (along**2).sum(-1) * self.error_variance.any_way[..., None]
         says = f"the weights of one tile of {TILE} keys (tile {{}})"
         return [self._several(says, along, sums, lambda by_row: by_row.sum(2), variance)]
 
@@ -329,21 +330,21 @@ class OutputErrors:
             return np.asarray((weights * towards).sum(-2))
 
         squares = weights**2 * self.distances
-        variance = (squares * (self.scatter.any_way + self.variance.max(-1))[..., None]).sum(-2)
-        drift = (np.sqrt(squares) * np.sqrt((self.drift**2).sum(-1, keepdims=True))).sum(-2)
-        known = self.scale_drift * abs(sums(self.by_scale)) + abs(sums(self.rounding_error))
-        return Directions("one key left out or counted twice (key {})", sums, np.sqrt(variance), drift + known)
+        variance = (squares * (self.error_variance.any_way + self.variance.max(-1))[..., None]).sum(-2)
+        bias = (np.sqrt(squares) * np.sqrt((self.bias**2).sum(-1, keepdims=True))).sum(-2)
+        known = self.scale_bias * abs(sums(self.by_scale)) + abs(sums(self.rounding_error))
+        return Directions("one key left out or counted twice (key {})", sums, np.sqrt(variance), bias + known)
 
 
 class GradientTerms(NamedTuple):
-    """The terms that the numbers of a gradient are summed from.
+    """The terms that the elements of a gradient are summed from.
 
-    `scatter` is that of its rows before they are rounded, without `shared`: errors that a query has in all its terms,
-    and that all keys therefore share. They are Σ_i ε_i c_ij x_i, with x the `vectors` b h l e; `shared` holds pairs of
-    c, b h l s, and the variance of ε, b h l.
+    `error_variance` is that of its rows before they are rounded. It omits the errors that a query has in all its terms,
+    and that all keys therefore share: Σ_i ε_i c_ij x_i, with x the `vectors` b h l e. `shared` holds pairs of c,
+    b h l s, and the variance of ε, b h l.
     """
 
-    scatter: Scatter
+    error_variance: ErrorVariance
     vectors: Array
     squares: Array
     """The sum of the squares of each number's terms."""
@@ -378,14 +379,14 @@ class GradientErrors:
         self.weights, self.squares = output.weights, output.squares
 
     @property
-    def wholes(self) -> dict[str, Whole]:
+    def limits(self) -> dict[str, AggregateLimits]:
         """The limits of each gradient's errors, by input."""
         problem = self.output.forward.problem
         all_rows = self.output.judged.all() and self.part.rows.step == 1
         if not (all_rows and self.scale and problem.key.shape[1] == problem.query.shape[1]) or self._clustered:
             return {}
         terms = {"query": self._query_terms, "key": self._key_terms, "value": self._value_terms}
-        return {name: self._whole(name, make()) for name, make in terms.items() if name in problem.gradient_of}
+        return {name: self._limits(name, make()) for name, make in terms.items() if name in problem.gradient_of}
 
     @property
     def _clustered(self) -> bool:
@@ -432,44 +433,44 @@ class GradientErrors:
     def _query_terms(self) -> GradientTerms:
         common = ((self.weights @ self.key) ** 2).sum(-1) * self.mean_variance
         common = common + ((self.scores @ self.key) ** 2).sum(-1) * self.sum_variance
-        scatter = Scatter.of(self.score_variance, self.key) + Scatter(common, common)
-        return GradientTerms(scatter, self.query, self.scores**2 @ self.key**2, self.key.shape[-2], self.scale)
+        variance = ErrorVariance.of(self.score_variance, self.key) + ErrorVariance(common, common)
+        return GradientTerms(variance, self.query, self.scores**2 @ self.key**2, self.key.shape[-2], self.scale)
 
     def _key_terms(self) -> GradientTerms:
         shared = ((self.weights, self.mean_variance), (self.scores, self.sum_variance))
-        scatter = Scatter.of(self.score_variance.swapaxes(-1, -2), self.query)
+        variance = ErrorVariance.of(self.score_variance.swapaxes(-1, -2), self.query)
         squares = (self.scores**2).swapaxes(-1, -2) @ self.query**2
-        return GradientTerms(scatter, self.query, squares, self.query.shape[-2], self.scale, shared)
+        return GradientTerms(variance, self.query, squares, self.query.shape[-2], self.scale, shared)
 
     def _value_terms(self) -> GradientTerms:
-        scatter = Scatter.of(self.weight_variance.swapaxes(-1, -2), self.upstream)
+        variance = ErrorVariance.of(self.weight_variance.swapaxes(-1, -2), self.upstream)
         squares = self.squares.swapaxes(-1, -2) @ self.upstream**2
         shared = ((self.weights, self.sum_variance),)
-        return GradientTerms(scatter, self.upstream, squares, self.query.shape[-2], 1.0, shared)
+        return GradientTerms(variance, self.upstream, squares, self.query.shape[-2], 1.0, shared)
 
-    def _whole(self, name: str, terms: GradientTerms) -> Whole:
+    def _limits(self, name: str, terms: GradientTerms) -> AggregateLimits:
         exact = self.backward.inputs[name][0]
         part = (self.part.items, self.part.heads)
         value, times = exact[part], terms.scale**2
         error, variance = rounding(value, self.precision)
         variance = GRADIENT_ROUNDINGS * variance
-        by_row = times * terms.scatter.total + variance.sum(-1)
+        by_row = times * terms.error_variance.total + variance.sum(-1)
         counts = counted(by_row)[..., None]
-        drift, along = self._drift(value, terms), counts * value
-        any_way = ((along**2).sum(-1) * terms.scatter.any_way).sum() + terms.shared_along(along)
+        bias, along = self._bias(value, terms), counts * value
+        any_way = ((along**2).sum(-1) * terms.error_variance.any_way).sum() + terms.shared_along(along)
         deviation = np.sqrt(times * any_way + (along**2 * variance).sum())
-        steady = (abs(along) * drift).sum() + self._by_scale * (along * value).sum() + abs((along * error).sum())
+        steady = (abs(along) * bias).sum() + self._by_scale * (along * value).sum() + abs((along * error).sum())
         sums = lambda errors: np.array([(errors * along).sum()])  # noqa: E731
         size = Directions("larger or smaller numbers", sums, np.array([deviation]), np.array([steady]))
         weighted, shared = counts[..., 0] * by_row, times * terms.shared_variance
         total, most = float(weighted.sum() + shared), float(weighted.max() + shared)
-        all_drift = norm(drift, counts) + self._by_scale * norm(value, counts)
+        all_bias = norm(bias, counts) + self._by_scale * norm(value, counts)
         all_counts = np.zeros(exact.shape[:-1])
         all_counts[part] = counts[..., 0]
-        return Whole(all_counts, part, total, most, all_drift, (size,))
+        return AggregateLimits(all_counts, part, total, most, all_bias, (size,))
 
-    def _drift(self, value: Array, terms: GradientTerms) -> Array:
-        """The part of a sum that float32 may lose in one direction, as in `OutputErrors.drift`."""
+    def _bias(self, value: Array, terms: GradientTerms) -> Array:
+        """The part of a sum that float32 may lose in one direction, as in `OutputErrors.bias`."""
         partial = abs(value) + PARTIAL_SUM_DEVIATIONS * terms.scale * np.sqrt(terms.squares)
         lost = self.precision.accumulator * terms.number * partial
         return np.asarray(lost + self.precision.tiny * (terms.number + 1))
@@ -479,4 +480,4 @@ class GradientErrors:
         """The relative error that a rounded scale gives a gradient, which is a factor of it and part of each weight."""
         matters = self.weights > self.precision.unit
         furthest = np.where(matters, -self.output.below_largest, np.float32(0)).max(initial=0.0)
-        return self.output.scale_drift * (1 + float(furthest))
+        return self.output.scale_bias * (1 + float(furthest))
