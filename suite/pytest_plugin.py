@@ -61,7 +61,7 @@ def conformance(
     from attnsuite.contracts import contract as contract_named
 
     contract_named(contract)
-    session = Session(requested(cases, dtypes, device, known_gaps, strict), several=False)
+    session = Session(requested(cases, dtypes, device, known_gaps, strict), keep_inputs=False)
     loaded = registry.from_function(function, contract)
     session.refuse_unmatched_xfails([loaded.declaration])
     tested = Tested(session, loaded)
@@ -169,9 +169,9 @@ class Tested:
 
         A failure ends with the command that repeats it; the first one of a cause adds the smallest failing input.
         """
-        from attnsuite.conformance.session import alone
+        from attnsuite.conformance.session import single_threaded
 
-        with alone(self.device):
+        with single_threaded(self.device):
             outcomes = self._outcomes(case, dtype)
             if failures := [outcome for outcome in outcomes if outcome.fails]:
                 pytest.fail("\n".join(self._lines(failures)), pytrace=False)
@@ -252,7 +252,7 @@ def _session(config: pytest.Config) -> Session:
 
     options = ("case", "dtype", "device", "known-gaps", "strict")
     wanted = requested(*(config.getoption(f"--attention-{option}") for option in options))
-    return Session(wanted, several=len(config.getoption("--attention")) > 1)
+    return Session(wanted, keep_inputs=len(config.getoption("--attention")) > 1)
 
 
 def _words(declaration: Declaration) -> Sequence[str]:

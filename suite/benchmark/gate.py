@@ -1,4 +1,4 @@
-"""No time without conformance: an implementation is refused on a workload if it fails a case that this needs."""
+"""No time without conformance: an implementation that fails a case with features of a workload is refused there."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from attnsuite.benchmark.verdict_cache import VerdictCache, needs_of
 from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.conformance.check import Check, Timeouts
 from attnsuite.conformance.request import CheckRequest
-from attnsuite.conformance.session import Session, alone
+from attnsuite.conformance.session import Session, single_threaded
 from attnsuite.model import EVERY_CASE, FAILURES, WITHOUT_RESULT, Outcome, Status
 from attnsuite.registry import Declaration
 
 ABOUT_SIZE = frozenset({"large"})
-"""Features that concern size alone. Cases are small, so small workloads need cases with these, too."""
+"""Features that concern size alone. Large cases gate small workloads as well: most cases are smaller still."""
 
 Key = tuple[str, str]
 """A case and a dtype."""
@@ -47,21 +47,21 @@ class Gate:
     for both; 0 for the settings of this process."""
     sampled: Collection[str] = ()
     """Implementations that were tested on a sample of cases: only their `earlier` outcomes count."""
-    signed: dict[str, str] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
     """The detected signature of each implementation, in a line; empty for the contract's own."""
     wanted: int = 0
     """Number of tests that all implementations need."""
     reused: dict[str, int] = field(default_factory=dict)
     """Number of these tests with an outcome of an earlier run, by implementation."""
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
-    _over: Event = field(default_factory=Event, repr=False)
+    _cancelled: Event = field(default_factory=Event, repr=False)
     """Set after Ctrl-C: no more outcomes are needed."""
     _needs: dict[str, dict[Key, frozenset[str]]] = field(default_factory=dict, repr=False)
     _drawing: Lock = field(default_factory=Lock, repr=False)
 
     def test(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Test all implementations, several at a time, for these (dtype, features) pairs of workloads."""
-        self._over.clear()  # an earlier call may have raised
+        self._cancelled.clear()  # an earlier call may have raised
         session = self._session()
         keys = [key for dtype in sorted({dtype for dtype, _ in uses}) for key in self._needed(dtype)]
         used = [key for key in keys if any(self._is_used(key, *use) for use in uses)]
@@ -69,7 +69,7 @@ class Gate:
         self.wanted += sum(map(len, wanted))
         pairs = list(zip(implementations, wanted, strict=True))
         elsewhere = [pair for pair in pairs if local_function(pair[0]) is None]
-        with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
+        with single_threaded(self.device), ThreadPoolExecutor(len(cores())) as pool:
             for pair in pairs:
                 if local_function(pair[0]) is not None:  # these share this process, so they run in sequence
                     self._test(session, *pair)
@@ -77,7 +77,7 @@ class Gate:
                 sessions = [replace(session, cores=cores_of(self.threads, place)) for place in range(len(elsewhere))]
                 list(pool.map(lambda pair, there: self._test(there, *pair), elsewhere, sessions))
             except BaseException:  # after Ctrl-C nothing waits for a hanging test
-                self._over.set()
+                self._cancelled.set()
                 raise
 
     @property
@@ -140,7 +140,7 @@ class Gate:
     def _session(self) -> Session:
         request = CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit)
         environment = {**MEASURED, **with_threads(self.threads)} if self.threads else {}
-        return Session(request, environment=environment, over=self._over)
+        return Session(request, environment=environment, cancelled=self._cancelled)
 
     def _is_used(self, key: Key, dtype: str, features: frozenset[str]) -> bool:
         needed = self._needed(dtype)
@@ -163,7 +163,7 @@ class Gate:
             if cache:
                 stack.callback(lambda: cache.store(declaration, {**stored, **known}.values()))
             check = session.check(implementation, stack)
-            self.signed |= session.signed
+            self.signatures |= session.signatures
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
             else:
@@ -177,7 +177,7 @@ class Gate:
         tests = ((cases[key[1]][key], key[1]) for key in missing)
         outcomes = check.outcomes(tests)
         for case, dtype in missing:
-            if self._over.is_set():
+            if self._cancelled.is_set():
                 return
             if lost and timeouts.reason:  # each further test would cost a time limit or a process
                 known[case, dtype] = structs.replace(lost, case=case, dtype=dtype)

@@ -1,6 +1,6 @@
 """Proofs of claimed times, by calls on new inputs that this process sends one by one and times by its own clock.
 
-A submission can therefore neither precompute, remember or defer an output, nor compute several calls together.
+A submission therefore cannot precompute, cache, defer or batch outputs.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ MOST_DRIFT = 2.0
 claim of a fraction of the real time would be believed."""
 WAKING = 5e-3
 """Seconds that a call on several threads may take longer on secret inputs: its threads fall asleep while inputs
-arrive, and in samples are awake. A waking thread waits some 4 ms for one that spins. Measured on both cores of a
-virtual machine: calls of 2 ms by PyTorch's kernels took 1.4 to 3.3 times as long, on one core 1.0 to 1.4 times."""
+arrive, and in samples are awake. OpenMP's threads spin while they wait for the others, so a waking thread gets a core
+only when the scheduler preempts a spinning one, some 4 ms later. Measured on both cores of a virtual machine: calls of
+2 ms by PyTorch's kernels took 1.4 to 3.3 times as long, on one core 1.0 to 1.4 times."""
 NO_TIME = 10.0
 """Ratio to the claim beyond which a row of calls of `BOUNDED_FROM` seconds or more gets no time, however busy the
 machine is: such a time would be worthless."""
@@ -131,13 +132,13 @@ class Prover:
         return not unbounded_reason(self.entry) and call_seconds(self.entry, self.overhead) >= self.threshold
 
     @property
-    def has_enough(self) -> bool:
-        """Whether there are enough passes of an entry that takes no longer than it claims."""
+    def may_accept(self) -> bool:
+        """Whether enough passes are done to accept a claim that calls do not exceed."""
         return self._has(MIN_ROUNDS, ENOUGH) or self._spent > MOST_SPENT
 
     @property
-    def has_many(self) -> bool:
-        """Whether there are enough passes of an entry that seems to take longer."""
+    def may_refuse(self) -> bool:
+        """Whether enough passes are done to refuse a claim that calls seem to exceed."""
         enough = self._has(MOST_TIMES * MIN_ROUNDS, MOST_TIMES * ENOUGH) or self._spent > MOST_SPENT
         return enough and len(self.seconds) >= FEWEST_PASSES
 
@@ -169,7 +170,7 @@ class Prover:
             del self.excerpts[max(self.excerpts)]
         self.entry.proofs = [self.excerpts[place] for place in sorted(self.excerpts)]
 
-    def times(self, idle: float) -> float:
+    def ratio(self, idle: float) -> float:
         """Ratio of the time of a call to its claim; `idle` is the seconds of a request without a call."""
         return (quick(self.seconds) - idle) / quick(self.entry.seconds)
 
@@ -182,8 +183,8 @@ class Prover:
         slack = 0.0 if self.is_long else SHORT_ALLOWANCE + allowances.head_start
         own = quick(self.idle) if self.idle else allowances.idle
         longest = allowances.idle if self.is_long else max(allowances.idle, own)
-        least = self.times(longest + slack) / allowances.drift
-        return least, max(least, self.times(min(allowances.idle, own) + slack) / min(allowances.drift, MOST_DRIFT))
+        least = self.ratio(longest + slack) / allowances.drift
+        return least, max(least, self.ratio(min(allowances.idle, own) + slack) / min(allowances.drift, MOST_DRIFT))
 
     def conclude(self, allowances: Allowances) -> bool:
         """Decide whether the claim is believed or refused; False if that takes more passes.
@@ -194,7 +195,7 @@ class Prover:
         entry, claim = self.entry, quick(self.entry.seconds)
         least, times = self.bounds(allowances)
         most = margin(entry, self.overhead) if self.is_long else self._tolerance - 1
-        if times > 1 + most and not self.has_many:
+        if times > 1 + most and not self.may_refuse:
             return False
         uncertain = allowances.uncertainty(claim) + allowances.waking(entry.participant.threads)
         disturbed = (least - 1) * claim <= uncertain
@@ -272,7 +273,7 @@ def prove(
         allowances = replace(
             _allowances(known, list(provers.values()), overhead), disturbance=disturbance or Disturbance()
         )
-        waiting = [prover for prover in waiting if not (prover.has_enough and prover.conclude(allowances))]
+        waiting = [prover for prover in waiting if not (prover.may_accept and prover.conclude(allowances))]
 
 
 def _allowances(known: Prover | None, provers: Sequence[Prover], overhead: RequestOverhead) -> Allowances:
@@ -285,7 +286,7 @@ def _allowances(known: Prover | None, provers: Sequence[Prover], overhead: Reque
     idle = quick(least.idle)
     slow = quantiles(least.idle, n=4)[-1] if len(least.idle) > 1 else idle
     has_drift = trusted is not None and trusted.entry.direction != "backward"  # a forward precedes each backward
-    drift = max(1.0, trusted.times(idle)) if trusted and has_drift else 1.0
+    drift = max(1.0, trusted.ratio(idle)) if trusted and has_drift else 1.0
     head_start = min(LONGEST_HEAD_START, trusted.entry.prepared.head_start if trusted else overhead.head_start)
     if trusted is None or len(trusted.seconds) < FEWEST_PASSES:
         return Allowances(drift, idle, slow - idle, head_start)

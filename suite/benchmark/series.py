@@ -131,7 +131,7 @@ class Benchmark:
         self.progress(f"conformance of {contract.name}")
         uses = {(table.dtype, table.features(contract)) for table in todo}
         gate.test([implementation for implementation in self.implementations if not _is_absent(implementation)], uses)
-        for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.summary)):
+        for line in filter(None, (*(gate.signatures[name] for name in sorted(gate.signatures)), gate.summary)):
             self.announce(line)
         return gate
 

@@ -110,7 +110,7 @@ def check(
             known, alone = list(own.values()), len(declarations) == 1
             tests = _outcomes(session, loaded.get(name, declaration), known, refused, alone)
             with closing(tests) as running:
-                for outcome in display.introduced(running, session.signed, name):
+                for outcome in display.introduced(running, session.signatures, name):
                     if outcome.key not in own:
                         display.count(outcome)
                     if writer and own.get(outcome.key) != outcome:  # a failure comes again with its name

@@ -189,7 +189,7 @@ class _Check:
                 outcomes, stopped = error.outcomes, error
             if writer and not stopped and not session.is_decided(outcomes):
                 whole = () if options.narrows else self.declarations
-                campaign.finish(writer, checked=whole, operators=session.operators, lacks=session.lacks)
+                campaign.finish(writer, checked=whole, operators=session.operators, lacks=session.unsupported)
         interrupted = _interruption(outcomes, total, writer) if stopped else ""
         self._conclude(session, outcomes, again, writer, interrupted)
         if stopped:

@@ -188,10 +188,10 @@ class Display:
         else:
             self._print([line])
 
-    def introduced(self, outcomes: Iterator[Outcome], signed: Mapping[str, str], name: str) -> Iterator[Outcome]:
+    def introduced(self, outcomes: Iterator[Outcome], signatures: Mapping[str, str], name: str) -> Iterator[Outcome]:
         """The outcomes. Before the first one, the signature that its import has determined is printed."""
         first = next(outcomes, None)
-        if line := signed.get(name):
+        if line := signatures.get(name):
             self.introduce(line)
         yield from () if first is None else (first,)
         yield from outcomes

@@ -148,5 +148,5 @@ def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[lis
     with Display(tables, sys.stdout, what="tables") as display:
         measurements = campaign.bench(job.benchmarks, writer, display)
     whole = [declaration for declaration in job.declarations if declaration.full_name not in job.sampled]
-    campaign.finish(writer, job.quick, whole, job.session.operators, job.session.lacks)
+    campaign.finish(writer, job.quick, whole, job.session.operators, job.session.unsupported)
     return outcomes, measurements

@@ -215,7 +215,7 @@ def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
         if each.contract == contract.name and not (
             each.requires or each.broken or each.name in COMPILED or each.backend
         ):
-            check = session.check(each, stack, foresee=False)
+            check = session.check(each, stack, prestart=False)
             if isinstance(check, Check):
                 yield replace(check.implementation, run_isolated=check.implementation.run)
 

@@ -22,7 +22,7 @@ from msgspec import structs
 from attnsuite.cases.tensors import seed, seeded
 from attnsuite.conformance.check import Check, Failure, OutcomesAt
 from attnsuite.conformance.request import CheckRequest
-from attnsuite.conformance.session import Session, Target, alone
+from attnsuite.conformance.session import Session, Target, single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, UsageError
 from attnsuite.model.limits import EXIT_LIMIT, KILL_LIMIT, MAX_JOBS
@@ -89,7 +89,7 @@ class ParallelSession(Session):
         context: Any = multiprocessing.get_context("fork" if forked else "spawn")
         ours, theirs = context.Pipe()
         inherited = [*(each.connection for each in self.processes if not each.ended), ours] if forked else []
-        session = Session(self.request, self.several, _tests=self._tests if forked else {})
+        session = Session(self.request, self.keep_inputs, _tests=self._tests if forked else {})
         process = context.Process(target=serve, args=(theirs, inherited, session, seeded()), daemon=True)
         process.start()
         theirs.close()
@@ -240,13 +240,13 @@ def serve(connection: Connection, inherited: Sequence[Connection], session: Sess
     signal.signal(signal.SIGTERM, _leave)
     target: Declaration | None = None
     check: Check | Outcome | None = None
-    with seed(number), alone(session.request.device), ExitStack() as stack:
+    with seed(number), single_threaded(session.request.device), ExitStack() as stack:
         try:
             while True:
                 wanted, places = pickle.loads(connection.recv_bytes())
                 if wanted != target:
                     stack.close()  # the processes of the implementation before
-                    target, check = wanted, session.check(wanted, stack, foresee=False)
+                    target, check = wanted, session.check(wanted, stack, prestart=False)
                 assert check is not None
                 for finished in _run(session, wanted, check, places):
                     send(connection, finished)

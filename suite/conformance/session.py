@@ -1,4 +1,4 @@
-"""A session of checks, shared by `attnsuite check`, `attnsuite.check` and the pytest plugin."""
+"""A session of checks, shared by `check`, the tests before `bench`, `attnsuite.check` and the pytest plugin."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Session:
     """The check of several implementations, which share inputs and expected values."""
 
     request: CheckRequest
-    several: bool = True
-    """Whether inputs and expected values are stored, because more than one implementation is tested."""
+    keep_inputs: bool = True
+    """Whether to store inputs and expected values, because more than one implementation is tested."""
     explains: bool = False
     """Whether failures are explained, which takes seconds."""
     fail_fast: bool = False
@@ -53,17 +53,18 @@ class Session:
     """Variables for the processes of implementations, added to those of this process."""
     cores: Collection[int] = ()
     """The cores to which those processes are bound; empty for no limit."""
-    over: Event | None = None
-    """Set where no result is needed any more: waiting for one ends as if its process had died."""
+    cancelled: Event | None = None
+    """Set when no result is needed any more: waiting for one then ends as if its process had died."""
     explanations: dict[str, Explanation] = field(default_factory=dict)
-    """Of the implementations that were checked, by full name, as all dictionaries below."""
-    signed: dict[str, str] = field(default_factory=dict)
-    """Which signature each has, and why, in a line; empty for the contract's own."""
+    """The explanations of checked implementations, by full name, as the four dictionaries that follow."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    """The signature of each and how it was recognised, in a line; empty for the contract's own."""
     mechanisms: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """The mechanisms of the sandbox of each; None for trusted code."""
-    lacks: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """The gaps of each by feature, with reasons: its import may declare others than its source."""
+    unsupported: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The features that each does not support, with reasons: its import may declare others than its source."""
     operators: dict[str, Operators] = field(default_factory=dict)
+    # By contract:
     _tests: dict[str, list[CaseDtype]] = field(default_factory=dict)
     _inputs: dict[str, CaseTests] = field(default_factory=dict)
     _bugs: dict[str, list[KnownBug]] = field(default_factory=dict)
@@ -82,11 +83,11 @@ class Session:
         Of two outcomes with the same key the later one counts. Tests with an outcome in `earlier` are not run again.
         """
         with ExitStack() as stack:
-            check = self.check(target, stack, earlier, foresee=self.jobs == 1)
+            check = self.check(target, stack, earlier, prestart=self.jobs == 1)
             if isinstance(check, Outcome):
                 yield check
                 return
-            stack.enter_context(alone(self.request.device))
+            stack.enter_context(single_threaded(self.request.device))
             outcomes = {outcome.key: outcome for outcome in check.earlier}
             for outcome in () if self.is_decided(outcomes.values()) else check.run(self.outcomes_at(check, target)):
                 outcomes[outcome.key] = outcome
@@ -135,7 +136,7 @@ class Session:
             def opened(name: str) -> Check | None:
                 contract = check.implementation.contract
                 try:
-                    other = self._implementation(registry.with_signature(target, name), contract, stack, foresee=False)
+                    other = self._implementation(registry.with_signature(target, name), contract, stack, prestart=False)
                 except UsageError:  # its parameters are not those of that signature
                     return None
                 return Check(other, check.inputs, ()) if isinstance(other, Implementation) else None
@@ -178,7 +179,7 @@ class Session:
 
     def inputs(self, contract: Contract) -> CaseTests:
         """The inputs and expected values of a contract."""
-        return self._inputs.setdefault(contract.name, CaseTests(contract, keep=self.several))
+        return self._inputs.setdefault(contract.name, CaseTests(contract, keep=self.keep_inputs))
 
     # Known failures
 
@@ -208,11 +209,11 @@ class Session:
     # Implementations
 
     def check(
-        self, target: Target, stack: ExitStack, earlier: Sequence[Outcome] = (), foresee: bool = True
+        self, target: Target, stack: ExitStack, earlier: Sequence[Outcome] = (), prestart: bool = True
     ) -> Check | Outcome:
         """The check of one implementation, ready to run, or the outcome that says why it cannot run.
 
-        Its processes end with `stack`. With `foresee`, the process that some cases need is prepared at once.
+        Its processes end with `stack`. With `prestart`, the process that some cases need starts at once.
         """
         declaration = target.declaration if isinstance(target, Loaded) else target
         problem = declaration.broken
@@ -223,20 +224,20 @@ class Session:
         if problem:
             return cannot_run(Broken(declaration, problem), self.request.device, declaration)
         tests = self.tests_of(declaration, contract)
-        foresee = foresee and any(case.in_worker for case, _ in tests)
-        implementation = self._implementation(target, contract, stack, foresee)
+        prestart = prestart and any(case.in_worker for case, _ in tests)
+        implementation = self._implementation(target, contract, stack, prestart)
         if isinstance(implementation, Outcome):
             return implementation
         name = implementation.name
-        self.signed[name] = registry.assumptions(implementation.declaration)
-        self.lacks[name], self.mechanisms[name] = implementation.lacks, implementation.mechanisms
+        self.signatures[name] = registry.assumptions(implementation.declaration)
+        self.unsupported[name], self.mechanisms[name] = implementation.lacks, implementation.mechanisms
         known, whole = self.known(declaration, contract), self.request.shard is None
         return Check(
             implementation, self.inputs(contract), tests, known, earlier, whole, time_limit=self.request.time_limit
         )
 
     def _implementation(
-        self, target: Target, contract: Contract, stack: ExitStack, foresee: bool
+        self, target: Target, contract: Contract, stack: ExitStack, prestart: bool
     ) -> Implementation | Outcome:
         """An implementation that is ready to run, or the outcome that says why it cannot."""
         device = self.request.device
@@ -248,7 +249,7 @@ class Session:
         isolated, mechanisms = here, None
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
-            if foresee:
+            if prestart:
                 worker.prestart()  # while the first tests run here
             if here is None:
                 state = worker.ready()
@@ -294,7 +295,7 @@ class Session:
             cores=self.cores,
             sandboxed=sandboxed,
             memory_limit=memory_limit() if sandboxed else 0,
-            cancelled=self.over,
+            cancelled=self.cancelled,
         )
 
 
@@ -307,7 +308,7 @@ def _laid_out(run: Callable[..., Result], name: str) -> Callable[..., Result]:
 
 
 @contextmanager
-def alone(device: str) -> Iterator[None]:
+def single_threaded(device: str) -> Iterator[None]:
     """Run the block on one thread if it is on the CPU, with exact products of float32; restore the caller's thread
     counts, precision and random state afterwards.
 

@@ -21,9 +21,10 @@ from attnsuite.registry.loading import load
 from attnsuite.registry.source import FileSource, decorated, listed, of_function, read
 
 LONGEST_PATH = 4096
-"""Characters of the longest path that systems can open: PATH_MAX of Linux."""
+"""Bytes of the longest path that Linux opens (PATH_MAX)."""
 LONGEST_NAME = 1024
-"""Bytes of a part of a target: the name of a file (255), of a function in it, and of a backend."""
+"""Bytes of a part of a target between slashes. The suite's own limit: a file's name has at most 255, and the names of a
+function and of a backend may follow."""
 
 
 def find(
@@ -49,8 +50,9 @@ def find(
     The contract of a file or module is `contract` if given, else the name of its folder or of its function if that is a
     contract, else attention; that of a backend is attention. The implementation is named after the file, or after the
     function that the user named, unless that has the name of the contract. `signature` is that of files and modules,
-    where their parameters do not identify it. Raises `UsageError`, in one line, if a target is not found. Nothing is
-    imported, except the packages around a module that cannot be located otherwise.
+    where their parameters do not identify it. Raises `UsageError`, in one line, if a target is not found.
+    Locating a module may import the packages around it. A module that only its own package can create, as `os` creates
+    `os.path`, is loaded here if it is of the standard library.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
@@ -96,9 +98,10 @@ def _refuse_unreadable(target: str) -> None:
     """UsageError for a target that is no name and no path: it contains a NUL, or is longer than systems allow."""
     if "\0" in target:
         raise UsageError(f"target {target!r:.80} contains a NUL character, which no name or path can have")
-    if len(target) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
-        limits = f"a path has at most {LONGEST_PATH:,}, and {LONGEST_NAME:,} bytes between slashes"
-        raise UsageError(f"target {target[:40]!r}… has {len(target):,} characters; {limits}")
+    size = len(os.fsencode(target))
+    if size > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
+        limits = f"expected at most {LONGEST_PATH:,}, and at most {LONGEST_NAME:,} between slashes"
+        raise UsageError(f"target {target[:40]!r}… has {size:,} bytes; {limits}")
 
 
 def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
@@ -283,7 +286,10 @@ class _Search:
         return [_of_source(source, declaration) if function else declaration]
 
     def _only(self, source: FileSource) -> str:
-        """The only function of a file with the name of a contract, which then is its contract; or empty."""
+        """The only function of a file with the name of a contract, which is then its contract.
+
+        Empty without such a function, with several, and for attention.
+        """
         names = [name for name, _ in source.lines if name in self.known]
         only = names[0] if len(names) == 1 else DEFAULT_CONTRACT
         return only if only != DEFAULT_CONTRACT and self.contract in (None, only) else ""
@@ -340,7 +346,10 @@ def _expanded(place: str) -> Path:
 
 
 def _split(target: str) -> tuple[str, str, str]:
-    """Place, colon and function of `place:function`; the colon may be part of a file's name, as in `a:b.py`."""
+    """Place, colon and function of `place:function`. Without a function the whole target is last, as in `rpartition`.
+
+    A colon may be part of a file's name, as in `a:b.py`.
+    """
     if target.endswith(".py") and _expanded(target).is_file():
         return "", "", target
     return target.rpartition(":")

@@ -2,6 +2,11 @@
 
 The import takes most of the time of a start. Libraries read the environment and count the cores at import, so each
 environment and number of cores has a server. A forked process uses its parent's servers.
+
+A worker inherits three descriptors. The channel is a socket for messages. The output is a pipe for stdout and stderr.
+The life pipe carries nothing: the end of the process that started the worker closes it, and the worker is killed. In a sandbox the forked
+process stays behind as the supervisor, which starts the worker and passes its exit status on. A service is code of the
+suite that runs in workers, `module:function`, such as the benchmark's timer.
 """
 
 from __future__ import annotations
@@ -58,7 +63,7 @@ class Import(Struct, tag=True):
 
 
 class Fork(Struct, tag=True):
-    """Fork a worker, with a channel, an output and a life pipe. The reply is its PID."""
+    """Fork a worker. Its descriptors are sent with the message; the reply is its PID, or that of its supervisor."""
 
     mark: str
     cores: list[int]
@@ -83,22 +88,22 @@ class ForkedProcess:
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
         self._server = server
-        self._ends = os.pidfd_open(pid)
-        self._close = weakref.finalize(self, os.close, self._ends)
+        self._pidfd = os.pidfd_open(pid)
+        self._close = weakref.finalize(self, os.close, self._pidfd)
         self._status: int | None = None
 
     @property
     def reaped(self) -> bool:
         """Whether another process may have its PID: it was reaped here, or by the system after its server ended."""
-        return not self._close.alive or (not self._server.alive and _is_ready(self._ends, select.POLLIN))
+        return not self._close.alive or (not self._server.alive and _is_ready(self._pidfd, select.POLLIN))
 
     def exited(self) -> bool:
         """Whether the process has ended."""
-        return not self._close.alive or _is_ready(self._ends, select.POLLIN)
+        return not self._close.alive or _is_ready(self._pidfd, select.POLLIN)
 
     def reap(self, limit: float) -> int | None:
         """Its exit status, negative for a signal; None if that is unknown after `limit` seconds."""
-        if self._close.alive and _is_ready(self._ends, select.POLLIN, limit):
+        if self._close.alive and _is_ready(self._pidfd, select.POLLIN, limit):
             self._close()
             self._status = self._server.request(Reap(self.pid))
         return self._status
@@ -131,13 +136,13 @@ class ForkServer:
         finally:
             os.close(life)
         self.pid = popen.pid
-        self.end = weakref.finalize(self, _end, popen, os.getpid(), self._control, life_end)
+        self.close = weakref.finalize(self, _close, popen, os.getpid(), self._control, life_end)
         self.prewarm([WORKER, *([service] if service else [])], then_collect=bool(service))  # a service may be timed
 
     @property
     def alive(self) -> bool:
         """Whether the server runs."""
-        return self.end.alive and not _is_ready(self._control.fileno(), 0)  # it hangs up when it ends
+        return self.close.alive and not _hung_up(self._control.fileno())
 
     def prewarm(self, modules: Collection[str], then_collect: bool = False) -> None:
         """Have it import these modules in the background."""
@@ -152,7 +157,7 @@ class ForkServer:
             replies.settimeout(FORK_LIMIT if self._ready else TIME_LIMIT)  # first it imports PyTorch
             reply = replies.recv(MAX_MESSAGE)
         if not reply:
-            self.end()
+            self.close()
             return None
         self._ready = True
         return msgpack.decode(reply, type=int | None)
@@ -160,7 +165,7 @@ class ForkServer:
     def fork(
         self, descriptors: Sequence[int], mark: str, cores: Collection[int], sandbox: Space | None = None
     ) -> ForkedProcess | None:
-        """A worker with a channel, an output and a life pipe, or its supervisor; None if the server has failed."""
+        """The worker with these descriptors, or its supervisor in a sandbox; None if the server has failed."""
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         cores = sorted(cores or os.sched_getaffinity(0))
         pid = self.request(Fork(mark, cores, _working_directory(), environment, sandbox), descriptors)
@@ -173,7 +178,7 @@ class ForkServer:
         """The socket for the reply; it stays empty if the server has ended."""
         replies, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child_end, suppress(OSError):
-            if self.end.alive:
+            if self.close.alive:
                 socket.send_fds(self._control, [msgpack.encode(message)], [child_end.fileno(), *descriptors])
         return replies
 
@@ -269,13 +274,18 @@ def _can_wait() -> bool:
 
 
 def _is_ready(descriptor: int, event: int, limit: float = 0.0) -> bool:
-    """Whether the descriptor is readable, or its other end is closed."""
+    """Whether this event, or the closing of the other end, comes within `limit` seconds."""
     poll = select.poll()
     poll.register(descriptor, event)
     return bool(poll.poll(limit * 1000))
 
 
-def _end(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, life_end: int) -> None:
+def _hung_up(descriptor: int) -> bool:
+    """Whether the other end of a socket is closed."""
+    return _is_ready(descriptor, 0)  # poll reports a hang-up whatever the events
+
+
+def _close(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, life_end: int) -> None:
     control.close()
     os.close(life_end)
     if os.getpid() != owner:  # only the process that started the server ends it

@@ -244,9 +244,9 @@ def test_an_interrupt_ends_the_tests_soon(monkeypatch: pytest.MonkeyPatch) -> No
     time.sleep(0.3)
 
     assert len(check.cases) == before < 20, "no test runs after the interrupt"
-    over = gate._session().over
-    assert over is not None
-    assert over.is_set(), "nothing is awaited"
+    cancelled = gate._session().cancelled
+    assert cancelled is not None
+    assert cancelled.is_set(), "nothing is awaited"
 
 
 def test_a_tested_sample_suffices() -> None:

@@ -34,7 +34,7 @@ WIDE_AND_CAUSAL = ("failed only where a width of 16 and is_causal meet",)
 def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[Outcome], Explanation]:
     """The outcomes of a function that is wrong where features meet, and what is said of them."""
     (declaration,) = registry.find([f"{FILE}:{function}"])
-    session = Session(CheckRequest(cases, (dtype,), strict=True), several=False, explains=True)
+    session = Session(CheckRequest(cases, (dtype,), strict=True), keep_inputs=False, explains=True)
     outcomes = session.outcomes(declaration)
     return outcomes, session.explanations[declaration.full_name]
 
@@ -124,7 +124,7 @@ def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
 def test_wrong_attention_without_an_exponential_gets_a_hint(tmp_path: Path) -> None:
     file = tmp_path / "linear.py"
     file.write_text("def attention(query, key, value):\n    return query @ (key.mT @ value)\n")
-    session = Session(CheckRequest(("plain/small",), ("float32",)), several=False, explains=True)
+    session = Session(CheckRequest(("plain/small",), ("float32",)), keep_inputs=False, explains=True)
     (declaration,) = registry.find([str(file)])
 
     list(session.run(declaration))

@@ -23,7 +23,7 @@ def hint(function: str, *cases: str, of: type[Session] = Session, signature: str
 
 def explained(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> Explanation:
     (declaration,) = registry.find([f"{FILE}:{function}"], signature=signature)
-    with of(CheckRequest(cases, ("float32",)), several=False, explains=True) as session:
+    with of(CheckRequest(cases, ("float32",)), keep_inputs=False, explains=True) as session:
         list(session.run(declaration))
     return session.explanations[declaration.full_name]
 
@@ -79,7 +79,7 @@ def test_where_no_arrays_help_a_hint_shows_the_call() -> None:
 def test_a_hint_shows_the_call_of_another_contract(write: Callable[[str, str], Path]) -> None:
     file = write("spoken.py", "def bleu(prediction, reference, k):\n    return prediction.split(' ')\n")
     (declaration,) = registry.find([f"{file}:bleu"], "bleu")
-    with Session(CheckRequest(("plain", "bad_input"), ("float32",)), several=False, explains=True) as session:
+    with Session(CheckRequest(("plain", "bad_input"), ("float32",)), keep_inputs=False, explains=True) as session:
         list(session.run(declaration))
 
     said = "plain/usual calls bleu(prediction, reference, *, k) with prediction int64 (7,), reference int64 (9,), k 2"

@@ -212,7 +212,7 @@ def test_the_backend_is_called_in_either_process(write: Write) -> None:
 def test_a_wrong_attention_is_found_inside_a_model_and_named(write: Write, host: str) -> None:
     declaration = find(f"{host}+{write('mine.py', UNSCALED)}")
 
-    found = Session(requested("plain/usual", torch.float32, "cpu"), several=False).outcomes(declaration)
+    found = Session(requested("plain/usual", torch.float32, "cpu"), keep_inputs=False).outcomes(declaration)
 
     assert [outcome.status in FAILURES for outcome in found] == [True]
     assert found[0].detail.startswith('equals "unscaled"')
@@ -261,6 +261,6 @@ def test_a_model_that_ignores_its_backend_fails(write: Write, case: str) -> None
 
     for host, status in hosts.items():
         (declaration,) = registry.find([f"{host}+chunked"], "transformer")
-        found = Session(requested(case, torch.float32, "cpu"), several=False).outcomes(declaration)
+        found = Session(requested(case, torch.float32, "cpu"), keep_inputs=False).outcomes(declaration)
         assert [outcome.status for outcome in found] == [status], host
         assert status == "passed" or 'equals "ignores_the_plug"' in found[0].detail

@@ -30,7 +30,7 @@ def loaded(file: Path, signed: str = "", contract: str | None = None) -> Loaded:
 
 
 def outcomes(implementation: Loaded, *cases: str) -> list[Outcome]:
-    return Session(CheckRequest(cases, ("float32",)), several=False).outcomes(implementation)
+    return Session(CheckRequest(cases, ("float32",)), keep_inputs=False).outcomes(implementation)
 
 
 def refusal(file: Path, contract: str | None = None) -> list[str]:

@@ -142,7 +142,7 @@ def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> 
 
     with monkeypatch.context() as patch:
         patch.setattr(subprocess.Popen, "wait", interrupted)
-        server.end()
+        server.close()
     assert gone(server.pid)
 
 

@@ -54,7 +54,7 @@ def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = 
     known = CheckRequest(dtypes=tuple(dtypes))
     names = [case.name for case, _ in known.tests(registry_contract())]
     there = [each for each in cases if any(_fits(name, each) for name in names)]
-    return Session(replace(known, cases=tuple(there)), several=False).outcomes(implementation)
+    return Session(replace(known, cases=tuple(there)), keep_inputs=False).outcomes(implementation)
 
 
 def registry_contract() -> Any:
