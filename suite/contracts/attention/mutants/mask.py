@@ -214,8 +214,8 @@ AROUND = mutants(
             _changed(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
     },
     bool_mask={
-        "inverts_bool_mask": Mutation("True in a boolean mask is read as may not attend; if that is meant, declare "
-            'conventions={"bool_mask": "may_not"}', lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
+        "inverts_bool_mask": Mutation("True in a boolean mask is treated as masked out (PyTorch: may attend); if that is "
+            'intended, declare conventions={"bool_mask": "may_not"}', lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
             "pytorch issue 170400"),
         "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, call: scores),
         "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1",

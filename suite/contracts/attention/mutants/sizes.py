@@ -104,8 +104,9 @@ def at_sizes(
     name: str, says: str, change: Callable[..., StepChange], *sizes: Any, source: str = ""
 ) -> dict[str, Mutation]:
     """One mistake at many sizes, which fill the braces of its name and words; a size may be several numbers."""
-    each = [size if isinstance(size, tuple) else (size,) for size in sizes]
-    return {name.format(*size): Mutation(says.format(*size), change(*size), source) for size in each}
+    rows = [size if isinstance(size, tuple) else (size,) for size in sizes]
+    words = [says.format(*row).removesuffix(" plus 0") for row in rows]
+    return {name.format(*row): Mutation(text, change(*row), source) for row, text in zip(rows, words, strict=True)}
 
 
 PARAMETRIC = [
