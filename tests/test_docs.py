@@ -30,10 +30,11 @@ MACHINE = re.compile(
 )
 """Lines about the machine that a page may leave out: its sandbox, its version of PyTorch, its load, its name."""
 VARYING = re.compile(
-    r"inconclusive: \S+( \S+)*|[\d.]+× (faster|slower)|\bsame\b|(≤ )?[\d.]+ MiB|torch [\d.]+(\+\w+)?"
-    r"|[−+-]?\d+\.\d+(e[+-]?\d+)?|[−+-]?\d+e[+-]?\d+|[−+-]?\d[\d,]*(?= (µs|ms|s|%))"
+    r"inconclusive: \S+( \S+)*|[\d.,]+ [µm]?s\b|[\d.]+× (faster|slower)|\bsame\b|(≤ )?[\d.]+ MiB|torch [\d.]+(\+\w+)?"
+    r"|[−+-]?\d+\.\d+(e[+-]?\d+)?|[−+-]?\d+e[+-]?\d+|[−+-]?\d[\d,]*(?= %)"
 )
-"""What differs between machines: verdicts, peaks of memory, versions, measured numbers, those with rounding errors."""
+"""What differs between machines: verdicts, times with their units, peaks of memory, versions, numbers with rounding
+errors."""
 WIDTH = 128
 """Characters: longer lines of a session are broken."""
 
