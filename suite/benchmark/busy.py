@@ -1,4 +1,4 @@
-"""The load by other processes while a table was timed, which makes honest calls longer than claimed.
+"""The load by other processes while a table was timed, which makes calls longer than truthful claims.
 
 A submission cannot add to it: its processes descend from this one, and their work does not count.
 """
@@ -50,7 +50,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Why an honest call may have taken longer than claimed: other processes, or a machine of unsteady speed."""
+    """Why a call may take longer than a truthful claim: other processes, or a machine of unsteady speed."""
 
     load: Callable[[], Load] = Load
     """Measures the load since the table began."""

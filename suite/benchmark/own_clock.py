@@ -10,14 +10,14 @@ from statistics import median, quantiles
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Sample
 from attnsuite.model import STEP
-from attnsuite.model.limits import MARGIN, MAX_CLAIM_RATIO
+from attnsuite.model.limits import CLAIM_MARGIN, MAX_CLAIM_RATIO
 
 BOUNDED_FROM = 2.5e-4
 """Seconds: the claims of calls this long or longer are bounded by their time on secret inputs, within a share. The
 unmeasured part of a call, some 5 µs, is 2 % of this."""
 SHORT_MARGIN = 1e-4
-"""Seconds that a call may take beyond its claim, if that is more than `MARGIN`: the overhead of requests varies by
-as much."""
+"""Seconds that a call may take beyond its claim, if that is more than `CLAIM_MARGIN`: the overhead of requests
+varies by as much."""
 MOST_OUTLYING = 2.0
 """Factor by which the median sample may be further off than the lower quartile before it counts: a busy machine
 delays many samples."""
@@ -109,10 +109,10 @@ def unbounded_reason(entry: Entry) -> str:
 
 def margin(entry: Entry, overhead: RequestOverhead) -> float:
     """The share of the claim that a call may take beyond it by the suite's own clock before its row is marked."""
-    return max(MARGIN, SHORT_MARGIN / call_seconds(entry, overhead))
+    return max(CLAIM_MARGIN, SHORT_MARGIN / call_seconds(entry, overhead))
 
 
-def unbounded(times: float, what: str = "calls on new inputs", margin: float = MARGIN) -> str:
+def unbounded(times: float, what: str = "calls on new inputs", margin: float = CLAIM_MARGIN) -> str:
     """The note of a row whose calls took `times` times as long as claimed; empty within the margin."""
     return f"{what} took {times:.2f} times as long" if times > 1 + margin else ""
 

@@ -38,8 +38,9 @@ second of the ceiling may have been a quarter slower than the rest of the run.""
 AGED_SLACK = 3.0
 """The same for a ceiling of an earlier run, in which the machine may have been busy."""
 BOUNDED_BY_PRODUCTS = ("float64", "float32")
-"""The dtypes in which a claim is compared with the rate of a matrix product, which no honest kernel exceeds by far.
-In half types it may: processors without such products are slower than a kernel that widens its inputs first."""
+"""The dtypes in which a claim is compared with the rate of a matrix product, which no kernel that does the work
+exceeds by far. In 16-bit types one may: on processors without such products a kernel that widens its inputs first is
+faster."""
 MEASURED_AGAIN = 2
 """How often ceilings are measured again if a row exceeds them: other work that lasted seconds has ended by then."""
 

@@ -151,7 +151,8 @@ def load_lines(benchmarks: Iterable[Benchmark]) -> list[str]:
         return []
     return [
         f"{len(busy)} table{'s' * (len(busy) != 1)} may be inaccurate because {busy[-1]}: times are longer and "
-        "intervals wider than on an idle machine, so verdicts may be unclear; run this again when the machine is idle"
+        "intervals wider than on an idle machine, so more verdicts may be inconclusive; run this again "
+        "when the machine is idle"
     ]
 
 

@@ -102,7 +102,7 @@ def _counts(done: int, processes: int, rows: Mapping[tuple[str, Table], Sequence
 def _load(busy: Sequence[str]) -> Iterator[str]:
     if busy:
         tables = f"in {len(busy)} table{'s' * (len(busy) != 1)}"
-        yield f"{tables} {busy[-1]}: verdicts may be unclear for that reason; run this again when the machine is idle"
+        yield f"{tables} {busy[-1]}, so more verdicts may be inconclusive; run this again when the machine is idle"
 
 
 def _timed(rows: Sequence[Rows]) -> list[Rows]:

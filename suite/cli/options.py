@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, field, fields
 from inspect import Parameter, Signature
 from math import isfinite
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -140,10 +141,12 @@ def seconds(word: str, text: str | float) -> float:
     return number
 
 
-def one_of(*values: str) -> Reader:
-    """A reader of one of these words."""
+def one_of(*values: str, renamed: Mapping[str, str] = MappingProxyType({})) -> Reader:
+    """A reader of one of these words. UsageError for a value of an earlier version, with the present one."""
 
     def read(word: str, text: str) -> str:
+        if text in renamed:
+            raise UsageError(f"{word} {text} was renamed: use {word} {renamed[text]}")
         if text not in values:
             raise UsageError(f"{word} expects one of {', '.join(values)}; got {text!r:.80}")
         return text

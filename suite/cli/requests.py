@@ -12,7 +12,7 @@ from typing import TypeVar, dataclass_transform
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
 from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
-from attnsuite.model.comparison import FAIL_ON
+from attnsuite.model.comparison import FAIL_ON, INCONCLUSIVE
 from attnsuite.model.faster import MARGIN
 from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.model.options import (
@@ -338,7 +338,12 @@ class Compare:
         "(torch==2.11.0); with --interleaved: a target, or a target at a commit (kernel.py@main)",
     )
     new: str = argument(..., "NEW", "the other side, in the same form")
-    fail_on: Many = option((), "--fail-on WHAT", "exit with 1 for: slower, failed, memory, unclear", one_of(*FAIL_ON))
+    fail_on: Many = option(
+        (),
+        "--fail-on WHAT",
+        "exit with 1 for: slower, failed, memory, inconclusive",
+        one_of(*FAIL_ON, renamed={"unclear": INCONCLUSIVE}),
+    )
     margin: float = option(MARGIN, "--margin SHARE", "ignore differences below this share; 0.03 is 3 %", _share)
     json: str | None = JSON
     results: Path = RESULTS_FOLDER

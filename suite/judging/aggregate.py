@@ -24,7 +24,7 @@ from attnsuite.judging.shares import FALSE_ALARM
 
 JUDGEMENTS = 100_000
 """The largest number of outputs that a run judges as a whole; each has FALSE_ALARM / JUDGEMENTS, 1e-14, of the
-probability of a false accusation, and each limit of an output an equal share of that."""
+probability of a false rejection, and each limit of an output an equal share of that."""
 SAFETY = 1.25
 """The factor of limits: variances count the roundings that kernels make, without second order."""
 

@@ -1,8 +1,9 @@
-"""Counts in random outputs, and the limits within which they stay for honest draws.
+"""Counts in random outputs, and the limits within which they stay for independent draws.
 
-A run has at most MAX_TESTS statistical tests of all implementations together, and may accuse an honest implementation
-with probability FALSE_ALARM. By the union bound each test has the share FALSE_ALARM / MAX_TESTS of it, 2e-13, whatever
-the tests have in common. Each of the n statistics of a test has 2e-13 / n, and each of its two tails half of that.
+A run has at most MAX_TESTS statistical tests of all implementations together. It may falsely reject a correct
+implementation with probability FALSE_ALARM. By the union bound each test has the share FALSE_ALARM / MAX_TESTS of it,
+2e-13, whatever the tests have in common. Each of the n statistics of a test has 2e-13 / n, and each of its two tails
+half of that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from attnsuite.judging.compare import Array
 
 FALSE_ALARM = 1e-9
-"""The probability that a whole run accuses an honest implementation."""
+"""The probability of a false rejection of a correct implementation in a whole run."""
 MAX_TESTS = 5000
 """The largest number of statistical tests of a run. What ships here has fewer, which a test counts."""
 CLOSE = 4.0

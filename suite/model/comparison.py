@@ -9,12 +9,13 @@ from attnsuite.model.rows import Measurement, Outcome, Status
 
 TIME, MEMORY = "time", "memory"
 """The quantities that have ratios."""
-SLOWER, FAILED, UNCLEAR = "slower", "failed", "unclear"
-FAIL_ON = (SLOWER, FAILED, MEMORY, UNCLEAR)
-"""What a comparison can fail on: slower times, failed outcomes and refused measurements, more memory, unclear times."""
+SLOWER, FAILED, INCONCLUSIVE = "slower", "failed", "inconclusive"
+FAIL_ON = (SLOWER, FAILED, MEMORY, INCONCLUSIVE)
+"""What a comparison can fail on: slower times, failed outcomes and refused measurements, more memory, inconclusive
+times."""
 WORSE: Mapping[str, str] = {TIME: SLOWER, MEMORY: "more"}
 BETTER: Mapping[str, str] = {TIME: "faster", MEMORY: "less"}
-"""The verdicts on a ratio above 1 and below 1; the others are `same` and `unclear`."""
+"""The verdicts on a ratio above 1 and below 1; the others are `same` and INCONCLUSIVE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Ratio:
     """The interval of the true ratio, corrected for all comparisons made together; 0 to infinity if unknown."""
     verdict: str
     why: str = ""
-    """Why the verdict is unclear, if not for a wide interval."""
+    """Why the verdict is inconclusive, if not for a wide interval."""
 
     @property
     def worse(self) -> bool:
@@ -82,6 +83,6 @@ class RunComparison:
             failures += [ratio for ratio in self.times if ratio.worse]
         if MEMORY in on:
             failures += [ratio for ratio in self.memories if ratio.worse]
-        if UNCLEAR in on:
-            failures += [ratio for ratio in self.times if ratio.verdict == UNCLEAR]
+        if INCONCLUSIVE in on:
+            failures += [ratio for ratio in self.times if ratio.verdict == INCONCLUSIVE]
         return failures

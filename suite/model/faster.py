@@ -12,8 +12,10 @@ from attnsuite.model.statistics import LEVEL, Interval, Processes, dependences, 
 MARGIN = 0.03
 """Times that differ by a smaller share count as the same. Smaller ones depend on the memory layout of a process."""
 ROUNDS_DEPEND, PROCESSES_DIFFER = "rounds depend on each other", "its processes differ"
-"""Why a comparison is unclear, if not for noise alone."""
-VERDICTS = ("faster", "slower", "same", "unclear")
+"""Why a comparison is inconclusive, if not for noise alone."""
+INCONCLUSIVE = "unclear"
+"""The word in stored results; messages print "inconclusive"."""
+VERDICTS = ("faster", "slower", "same", INCONCLUSIVE)
 """The verdicts on an implementation, compared with the baseline."""
 
 
@@ -33,10 +35,10 @@ class Comparison:
     autocorrelation: float = 0.0
     """The autocorrelation of the ratios of consecutive rounds that the interval allows for."""
     process_spread: float | None = None
-    """The standard deviation of what a process adds to the logarithm of a time, 0 where noise explains it;
-    None where each implementation had one process."""
+    """The between-process standard deviation of the logarithm of a time, 0 where noise explains it; None where each
+    implementation had one process."""
     why: str = ""
-    """Why it is `unclear`, if not for noise alone: ROUNDS_DEPEND or PROCESSES_DIFFER."""
+    """Why it is inconclusive, if not for noise alone: ROUNDS_DEPEND or PROCESSES_DIFFER."""
 
 
 def compare(
@@ -49,9 +51,9 @@ def compare(
     """Each of the others against the baseline, by samples of the same rounds: sample i of both is of round i.
 
     `faster` or `slower` where the interval excludes 1 and the median lies beyond the margin; `same` where the interval
-    lies within the margin; else `unclear`. Levels are corrected for the number of comparisons by Holm's method, so that
-    the probability of any false claim stays below 1 − level. `processes` and `baseline_processes` have a character for
-    the process of each sample; without them processes are not tested.
+    lies within the margin; else INCONCLUSIVE. Levels are corrected for the number of comparisons by Holm's method, so
+    that the probability of any false claim stays below 1 − level. `processes` and `baseline_processes` have a character
+    for the process of each sample; without them processes are not tested.
     """
     logs = {
         name: [math.log(mine / theirs) for mine, theirs in zip(baseline, samples, strict=False)]
@@ -85,10 +87,10 @@ def _compared(name: str, logs: Sequence[float], level: float, tested: _Tested) -
     wider = _scaled(plain, widening(tested.rounds[name]))
     by_rounds, comparison = judged(wider, pairs), judged(_blurred(wider, error), pairs)
     why = ""
-    if comparison.verdict == "unclear":
-        if by_rounds.verdict != "unclear" or 2 * error > wider.high - wider.low:
+    if comparison.verdict == INCONCLUSIVE:
+        if by_rounds.verdict != INCONCLUSIVE or 2 * error > wider.high - wider.low:
             why = PROCESSES_DIFFER
-        elif judged(plain, pairs).verdict != "unclear":
+        elif judged(plain, pairs).verdict != INCONCLUSIVE:
             why = ROUNDS_DEPEND
     spread = tested.processes.spread(name)[0] if tested.processes.tested(name) else None
     return replace(comparison, autocorrelation=tested.rounds[name], process_spread=spread, why=why)
@@ -104,7 +106,7 @@ def judged(logs: Interval, pairs: int, least: float = MARGIN) -> Comparison:
     elif logs.low > -margin and logs.high < margin:
         verdict = "same"
     else:
-        verdict = "unclear"
+        verdict = INCONCLUSIVE
     return Comparison(math.exp(logs.median), _exp(logs.low), _exp(logs.high), pairs, verdict)
 
 

@@ -16,7 +16,7 @@ DEPENDENT = 1.645
 MAX_AUTOCORRELATION = 0.9
 """The largest autocorrelation that intervals allow for, which makes them 4.4 times as wide. Few rounds cannot show a
 larger one."""
-MIN_ROUNDS = 8
+MIN_FOR_AUTOCORRELATION = 8
 """Rounds from which an autocorrelation is computed."""
 DIFFERING = 0.95
 """The level of the test of processes: one table in 20 with equal processes gets wider intervals."""
@@ -27,11 +27,11 @@ MIN_OTHERS = 3
 """Other implementations that are needed before one can be an outlier."""
 MEDIAN_OF_NORMAL = math.pi / 2
 """The variance of a median of many normal values, divided by that of their mean."""
-TO_DEVIATION = 1.4826
-"""The ratio of the standard deviation of normal values to their median distance from the median."""
+MAD_TO_DEVIATION = 1.4826
+"""The standard deviation of normal values, divided by their MAD: the median distance from the median."""
 
 
-def student(freedom: int, tail: float) -> float:
+def student(dof: int, tail: float) -> float:
     """The value that Student's t distribution exceeds with this probability.
 
     >>> round(student(4, 0.025), 3)
@@ -39,7 +39,7 @@ def student(freedom: int, tail: float) -> float:
     """
     from scipy.special import stdtrit  # imported here, because it takes 0.1 s
 
-    return -float(stdtrit(freedom, tail))
+    return -float(stdtrit(dof, tail))
 
 
 def autocorrelation(values: Sequence[float]) -> float | None:
@@ -48,7 +48,7 @@ def autocorrelation(values: Sequence[float]) -> float | None:
     None for fewer than 8 values, or for equal ones. Ranks limit the influence of outliers.
     """
     ordered = sorted(values)
-    if len(values) < MIN_ROUNDS or ordered[0] == ordered[-1]:
+    if len(values) < MIN_FOR_AUTOCORRELATION or ordered[0] == ordered[-1]:
         return None
     off = [bisect_left(ordered, value) + bisect_right(ordered, value) - len(values) for value in values]
     return sum(a * b for a, b in pairwise(off)) / sum(a * a for a in off)
@@ -86,17 +86,17 @@ def _unbiased(value: float, count: int) -> float:
 class ProcessVariation:
     """How the processes of one implementation vary.
 
-    `squares` is the sum of squared differences of their medians from the mean of these, with degrees of
-    `freedom`; `noise` is the variance of such a median that the noise of rounds explains.
+    `squares` is the sum of squared differences of their medians from the mean of these, with `dof` degrees of freedom.
+    `noise` is the variance of such a median that the noise of rounds explains.
     """
 
     squares: float
-    freedom: int
+    dof: int
     noise: float
 
 
 class Processes:
-    """What processes add to the logarithms of ratios, estimated from all comparisons of a table.
+    """The between-process variance of the logarithms of ratios, estimated from all comparisons of a table.
 
     `logs` are the logarithms by implementation; `own` and `baseline` give the process of each sample. Implementations
     with one process are not tested.
@@ -114,26 +114,26 @@ class Processes:
         return name in self._variations or "" in self._variations
 
     def spread(self, name: str) -> tuple[float, int]:
-        """The standard deviation of what a process adds, 0 where that is chance, and its degrees of freedom."""
+        """The between-process standard deviation, 0 where noise explains it, and its degrees of freedom."""
         own = [self._variations[each] for each in (name, "") if each in self._variations]
         outlier = _outlier(list(self._variations.values()))
         if outlier is not None and any(each is outlier for each in own):
             chosen = [outlier]
         else:
             chosen = [each for each in self._variations.values() if each is not outlier]
-        freedom, squares = sum(each.freedom for each in chosen), sum(each.squares for each in chosen)
-        noise = sum(each.freedom * each.noise for each in chosen)
-        if squares <= noise * _largest_ratio(freedom):
-            return 0.0, freedom
-        return math.sqrt((squares - noise) / freedom), freedom
+        dof, squares = sum(each.dof for each in chosen), sum(each.squares for each in chosen)
+        noise = sum(each.dof * each.noise for each in chosen)
+        if squares <= noise * _largest_ratio(dof):
+            return 0.0, dof
+        return math.sqrt((squares - noise) / dof), dof
 
     def error(self, name: str, level: float) -> float:
-        """The half-width of the interval of the processes' contribution to the logarithm of a ratio."""
+        """The half-width of the interval that differing processes add to the logarithm of a ratio."""
         if not self.tested(name):
             return 0.0
-        deviation, freedom = self.spread(name)
-        counts = [self._variations[each].freedom + 1 if each in self._variations else 1 for each in (name, "")]
-        return deviation and student(freedom, (1 - level) / 2) * deviation * math.sqrt(sum(1 / n for n in counts))
+        deviation, dof = self.spread(name)
+        counts = [self._variations[each].dof + 1 if each in self._variations else 1 for each in (name, "")]
+        return deviation and student(dof, (1 - level) / 2) * deviation * math.sqrt(sum(1 / n for n in counts))
 
 
 def process_variation(logs: Sequence[float], processes: str) -> ProcessVariation | None:
@@ -149,8 +149,8 @@ def process_variation(logs: Sequence[float], processes: str) -> ProcessVariation
         return None
     medians = [median(group) for group in groups]
     centre = sum(medians) / len(medians)
-    off = median(abs(log - middle) for group, middle in zip(groups, medians, strict=True) for log in group)
-    variance = MEDIAN_OF_NORMAL * (TO_DEVIATION * off) ** 2
+    mad = median(abs(log - middle) for group, middle in zip(groups, medians, strict=True) for log in group)
+    variance = MEDIAN_OF_NORMAL * (MAD_TO_DEVIATION * mad) ** 2
     noise = variance * sum(1 / len(group) for group in groups) / len(groups)
     return ProcessVariation(sum((middle - centre) ** 2 for middle in medians), len(medians) - 1, noise)
 
@@ -160,31 +160,32 @@ def _in_common(variations: Sequence[ProcessVariation]) -> ProcessVariation | Non
     if not variations:
         return None
     squares, noise = (median(getattr(each, name) for each in variations) for name in ("squares", "noise"))
-    return ProcessVariation(squares, min(each.freedom for each in variations), noise)
+    return ProcessVariation(squares, min(each.dof for each in variations), noise)
 
 
 def _outlier(variations: Sequence[ProcessVariation]) -> ProcessVariation | None:
     """The variation that is far larger than all others; None without such an outlier, or with few others."""
-    most = max(variations, key=lambda each: each.squares / each.freedom)
+    most = max(variations, key=lambda each: each.squares / each.dof)
     others = [each for each in variations if each is not most]
     if len(others) < MIN_OTHERS:
         return None
-    usual = sum(each.squares for each in others) / sum(each.freedom for each in others)
+    usual = sum(each.squares for each in others) / sum(each.dof for each in others)
     usual = max(usual, sum(each.noise for each in others) / len(others))
-    return most if most.squares / most.freedom > OUTLYING * usual else None
+    return most if most.squares / most.dof > OUTLYING * usual else None
 
 
 @lru_cache(maxsize=64)
-def _largest_ratio(freedom: int) -> float:
+def _largest_ratio(dof: int) -> float:
     """The largest mean square by chance at the level of the test, as a multiple of the noise."""
     from scipy.special import chdtri
 
-    return float(chdtri(freedom, 1 - DIFFERING)) / freedom
+    return float(chdtri(dof, 1 - DIFFERING)) / dof
 
 
 LEVEL = 0.99
 """The confidence level: an interval contains the true value with this probability, and a table makes a false claim with
-the remaining probability at most. It is 0.99 because a run has tens of tables."""
+the remaining probability at most. A run of 30 tables then makes 0.3 false claims on average at most, and 1.5 at
+the level 0.95."""
 
 
 @dataclass(frozen=True)
@@ -197,9 +198,10 @@ class Interval:
 
 
 def interval(samples: Sequence[float], level: float = LEVEL) -> Interval:
-    """The median and its interval between two order statistics, exact for any distribution of independent samples.
+    """The median and its distribution-free interval between two order statistics.
 
-    With too few samples for the level it is unbounded. Raises ValueError without samples.
+    It contains the median of independent samples with probability `level` at least. With too few samples it is
+    unbounded. Raises ValueError without samples.
 
     Source: David and Nagaraja, Order Statistics (2003), section 7.1. Unlike a bootstrap it needs no random numbers and
     is not too narrow for few samples.

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from attnsuite.model import Measurement, Outcome
-from attnsuite.model.comparison import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, Change, Ratio, RunComparison
+from attnsuite.model.comparison import FAIL_ON, INCONCLUSIVE, MEMORY, SLOWER, TIME, Change, Ratio, RunComparison
 from attnsuite.report.cells import Cell, cell, plain, text
 from attnsuite.report.page import Block, Column, Page, Section, Table, note, points, section
 from attnsuite.report.units import Unit, significant, size, time_unit
 
 MOST_LINES = 20
 """Changes or ratios below one heading; further ones are counted. `--json` has all."""
-ORDER = {"slower": 0, "more": 0, "faster": 1, "less": 1, "unclear": 2, "same": 3}
+ORDER = {"slower": 0, "more": 0, "faster": 1, "less": 1, INCONCLUSIVE: 2, "same": 3}
 """Verdicts in the order of lines; `same` is counted and not listed."""
 
 
@@ -27,12 +27,12 @@ def failing_lines(comparisons: Sequence[RunComparison], on: Sequence[str], margi
     """A line per failure, a line about times without a verdict, and the number of failures."""
     failures = [(comparison, failure) for comparison in comparisons for failure in comparison.failures(on)]
     lines = [plain(f"fails: {_failure(failure)}", 1000) for _, failure in failures]
-    unclear = sum(ratio.verdict == UNCLEAR for comparison in comparisons for ratio in comparison.times)
+    inconclusive = sum(ratio.verdict == INCONCLUSIVE for comparison in comparisons for ratio in comparison.times)
     judged = sum(len(comparison.times) for comparison in comparisons)
-    if {SLOWER, UNCLEAR} & set(on) and not judged:
+    if {SLOWER, INCONCLUSIVE} & set(on) and not judged:
         lines.append("no time was compared, because no workload has times on both sides")
-    elif SLOWER in on and unclear:
-        lines.append(f"unclear: {unclear} of {judged} times are neither slower nor equal with certainty")
+    elif SLOWER in on and inconclusive:
+        lines.append(f"inconclusive: {inconclusive} of {judged} times are neither slower nor equal with certainty")
     what = " or ".join(name for name in FAIL_ON if name in on)
     beyond = f" beyond {significant(100 * margin, 2)} %" if {SLOWER, MEMORY} & set(on) else ""
     return [*lines, f"failed on {what}{beyond}: {len(failures)}"]
@@ -100,12 +100,12 @@ def _ratios(what: str, ratios: Sequence[Ratio]) -> Section:
     columns = tuple(Column("", right=right) for right in (False, True, True, False, False, False))
     more = [note(f"and {len(listed) - MOST_LINES:,} more")] * (len(listed) > MOST_LINES)
     reasons = Counter(ratio.why for ratio in ratios if ratio.why)
-    whys = [note(f"{count:,} unclear: {why}") for why, count in reasons.items()]
+    whys = [note(f"{count:,} inconclusive: {why}") for why, count in reasons.items()]
     return section(f"{what}, new ÷ old: {verdicts}", Table(columns, rows), more, whys)
 
 
 def _ordered(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Worse ratios first, then better ones, then unclear ones, each by distance from 1."""
+    """Worse ratios first, then better ones, then inconclusive ones, each by distance from 1."""
     return sorted(ratios, key=lambda ratio: (ORDER[ratio.verdict], -abs(math.log(ratio.ratio))))
 
 

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from attnsuite.model import Measurement, Repetition, Run, Status
-from attnsuite.model.comparison import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
+from attnsuite.model import Measurement, Repetition, Run, Status, faster
+from attnsuite.model.comparison import BETTER, INCONCLUSIVE, MEMORY, TIME, WORSE, Ratio
 from attnsuite.model.faster import MARGIN, judged
 from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, Interval, interval, student
@@ -72,14 +72,14 @@ def _time(difference: Judgeable, doubt: float, margin: float) -> Ratio:
     logs = difference.interval(doubt)
     low, high = (math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (logs.low, logs.high))
     before, after = (median(row.seconds) for row in (difference.old, difference.new))
-    verdict = UNCLEAR if difference.why else _verdict(TIME, logs, margin)
+    verdict = INCONCLUSIVE if difference.why else _verdict(TIME, logs, margin)
     return Ratio(TIME, difference.new, before, after, math.exp(logs.median), low, high, verdict, difference.why)
 
 
 def _verdict(what: str, logs: Interval, margin: float) -> str:
     """The verdict on the logarithm of a ratio, new to old."""
     verdict = judged(Interval(-logs.median, -logs.high, -logs.low), 1, margin).verdict
-    return {"faster": BETTER[what], "slower": WORSE[what]}.get(verdict, verdict)
+    return {"faster": BETTER[what], "slower": WORSE[what], faster.INCONCLUSIVE: INCONCLUSIVE}.get(verdict, verdict)
 
 
 def memory(old: Measurement, new: Measurement, margin: float = MARGIN) -> Ratio:

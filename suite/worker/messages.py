@@ -58,7 +58,7 @@ Kind = TypeVar("Kind")
 
 
 class InvalidMessage(Exception):
-    """A process sent a message that no honest worker sends."""
+    """A process sent a message that the suite's own worker never sends."""
 
 
 class MessageTooLarge(Exception):

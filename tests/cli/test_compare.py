@@ -153,6 +153,6 @@ def test_a_stopped_comparison_gives_the_verdict_of_the_pairs_that_are_done(
 
     printed = capsys.readouterr()
     assert "interrupted: timed against each other in 11 of 12 pairs of processes" in printed.out
-    assert "in 11 tables the machine was busy (load 14 on 2 cores): verdicts may be unclear for that" in printed.out
+    assert "in 11 tables the machine was busy (load 14 on 2 cores), so more verdicts may be inconclusive" in printed.out
     assert "slower" in printed.out
     assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"

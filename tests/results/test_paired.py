@@ -82,7 +82,7 @@ def test_the_ratio_is_of_the_new_side_to_the_old():
 def test_too_few_pairs_say_nothing():
     (result,) = times([paired("uniform", Random(1), 2.0, pairs=7)])
 
-    assert (result.verdict, result.why) == ("unclear", TOO_FEW_PAIRS)
+    assert (result.verdict, result.why) == ("inconclusive", TOO_FEW_PAIRS)
 
 
 def test_memory_is_that_of_the_pair_in_the_middle():

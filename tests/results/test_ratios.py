@@ -59,13 +59,13 @@ def test_a_machine_that_is_slower_as_a_whole_is_not_taken_for_a_slower_implement
 def test_differences_within_the_spread_of_runs_are_unclear():
     wide = [dataclasses.replace(KNOWN[0], of_ratios=0.05)]
 
-    assert compared(new=0.11, known=wide).verdict == "unclear"
+    assert compared(new=0.11, known=wide).verdict == "inconclusive"
 
 
 def test_without_a_spread_nothing_is_claimed_and_the_reason_is_given():
     result = compared(new=0.3, known=[])
 
-    assert (result.verdict, result.why) == ("unclear", ratios.NO_SPREAD)
+    assert (result.verdict, result.why) == ("inconclusive", ratios.NO_SPREAD)
     assert (result.low, result.high) == (0.0, math.inf)
 
 
@@ -119,7 +119,7 @@ def test_rows_without_a_time_have_no_ratio():
         (120e6, 100e6, "less"),
         (100e6, 101e6, "same"),
         (1e5, 9e5, "same"),
-        (1e6, 3e6, "unclear"),
+        (1e6, 3e6, "inconclusive"),
         (0.0, 100e6, "more"),
     ],
 )

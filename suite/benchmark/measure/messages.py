@@ -173,5 +173,5 @@ def decode(kind: type[AnyReply], data: object) -> AnyReply | NoResult:
 
 
 def invalid_reply(what: str) -> NoResult:
-    """The failure of a process whose reply no honest process sends."""
+    """The failure of a process whose reply the suite's own code never sends."""
     return NoResult(Status.REFUSED, f"invalid reply: {what}")
