@@ -41,7 +41,7 @@ def conformance(
     cases: str | Iterable[str] = (),
     dtypes: str | Iterable[str] = (),
     device: str = "cpu",
-    known_gaps: str | Path | None = None,
+    xfails: str | Path | None = None,
     strict: bool = False,
 ) -> Callable[..., None]:
     """Return a test function with one parameter set per case and dtype, for your own test module.
@@ -50,7 +50,7 @@ def conformance(
         from my_package import attention
         test_attention = conformance(attention)
 
-    An unsupported case is skipped with the reason. The last parameter set checks the declarations. `known_gaps` is a
+    An unsupported case is skipped with the reason. The last parameter set checks the declarations. `xfails` is a
     file of expected failures, in lines `case pattern: reason`; a case that passes in spite of it fails the test.
     Accepted bad input is an InputValidationWarning, and with `strict` a failure. Raises UsageError for an unknown
     contract, case, dtype or device, and for an invalid file.
@@ -61,7 +61,7 @@ def conformance(
     from attnsuite.contracts import contract as contract_named
 
     contract_named(contract)
-    session = Session(requested(cases, dtypes, device, known_gaps, strict), keep_inputs=False)
+    session = Session(requested(cases, dtypes, device, xfails, strict), keep_inputs=False)
     loaded = registry.from_function(function, contract)
     session.refuse_unmatched_xfails([loaded.declaration])
     tested = Tested(session, loaded)
@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-case", action="append", default=[], metavar="PATTERN", help="only these cases")
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
-    add("--attention-known-gaps", metavar="FILE", help="expected failures, as lines `case pattern: reason`")
+    add("--attention-xfails", metavar="FILE", help="expected failures, as lines `case pattern: reason`")
     add("--attention-strict", action="store_true", help="fail if bad input is accepted, instead of a warning")
 
 
@@ -250,7 +250,7 @@ def _session(config: pytest.Config) -> Session:
     from attnsuite.conformance.request import requested
     from attnsuite.conformance.session import Session
 
-    options = ("case", "dtype", "device", "known-gaps", "strict")
+    options = ("case", "dtype", "device", "xfails", "strict")
     wanted = requested(*(config.getoption(f"--attention-{option}") for option in options))
     return Session(wanted, keep_inputs=len(config.getoption("--attention")) > 1)
 

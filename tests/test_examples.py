@@ -56,7 +56,7 @@ def run(example: Path) -> Run:
 
 @pytest.mark.slow
 def test_it_passes_with_its_expected_failures(run: Run) -> None:
-    done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
+    done = run("attnsuite", "check", "tiled", *ASKED, "--xfails", "xfails.txt")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert " known to fail" in done.stdout.splitlines()[0]
@@ -66,10 +66,10 @@ def test_it_passes_with_its_expected_failures(run: Run) -> None:
 
 @pytest.mark.slow
 def test_an_expected_failure_that_passes_is_reported(run: Run, example: Path) -> None:
-    gaps = (example / "known_gaps.txt").read_text()
+    gaps = (example / "xfails.txt").read_text()
     (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
 
-    done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "more_gaps.txt")
+    done = run("attnsuite", "check", "tiled", *ASKED, "--xfails", "more_gaps.txt")
 
     assert done.returncode == 1
     assert "says these fail, but they pass: plain/small (float32)" in done.stdout

@@ -84,7 +84,7 @@ def test_with_expected_failures_the_step_passes_and_its_output_names_the_rows(re
     (repository / "expected failures.txt").write_text("plain/small: it is not scaled yet\n")
     given = {
         "TARGETS": "kernel.py",
-        "KNOWN_GAPS": "expected failures.txt",
+        "XFAILS": "expected failures.txt",
         "ARGUMENTS": "--dtype float32 --case plain/small",
     }
 
@@ -96,7 +96,7 @@ def test_with_expected_failures_the_step_passes_and_its_output_names_the_rows(re
     temporary = repository.parent / "temporary"
     assert output == f"rows={temporary / 'attnsuite.jsonl'}\njunit={temporary / 'attnsuite.xml'}\n"
     assert "<testcase" in (temporary / "attnsuite.xml").read_text()
-    assert "known as a gap (it is not scaled yet)" in (repository.parent / "summary.md").read_text()
+    assert "known as an expected failure (it is not scaled yet)" in (repository.parent / "summary.md").read_text()
 
 
 def test_a_target_is_never_an_option_nor_a_command(repository: Path) -> None:

@@ -38,6 +38,7 @@ REMOVED: Mapping[tuple[str, str], str] = {
     ("merge", ""): "`merge` was removed: use `attnsuite report DIR... --results OUT`",
     ("check", "--last-failed"): "--last-failed was removed: use `pytest --attention FILE --lf`",
     ("bench", "--ask-again"): "--ask-again was renamed: use --recheck",
+    ("check", "--known-gaps"): "--known-gaps was renamed: use --xfails",
     ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
     ("learn", "--pairs"): "--pairs was removed: to train on other data, write a task in tasks.py",
     ("learn", "--examples"): "--examples was removed: translators train on all shipped pairs",

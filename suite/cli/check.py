@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from attnsuite.conformance.session import Session
 
 Target = str | PathLike[str] | Callable[..., Any]
-AGAIN = ("signature", "isolate", "time_limit", "profile", "strict", "seed", "known_gaps")
+AGAIN = ("signature", "isolate", "time_limit", "profile", "strict", "seed", "xfails")
 """Options that change what a test does; the command that repeats a test has them."""
 
 
@@ -268,7 +268,7 @@ def request_of(options: Check, declarations: Sequence[Declaration]) -> CheckRequ
     from attnsuite.conformance.request import CheckRequest
 
     request = campaign.request_of(
-        CheckRequest, options, xfails=read_xfails(options.known_gaps) if options.known_gaps is not None else ()
+        CheckRequest, options, xfails=read_xfails(options.xfails) if options.xfails is not None else ()
     )
     return campaign.sampled(request, declarations) if options.sample else request
 

@@ -162,9 +162,7 @@ class Check:
     fail_fast: bool = option(False, "--fail-fast -x", "stop at the first failure that is not a known bug")
     junit: str | None = option(None, "--junit FILE", "write the outcomes as JUnit XML", file)
     signature: str | None = SIGNATURE
-    known_gaps: str | None = option(
-        None, "--known-gaps FILE", "expected failures, as lines `case pattern: reason`", file
-    )
+    xfails: str | None = option(None, "--xfails FILE", "expected failures, as lines `case pattern: reason`", file)
     strict: bool = option(False, "--strict", "fail if bad input is accepted, as shipped implementations do")
     github: bool = option(False, "--github", "for GitHub Actions: annotate files that fail, append to the job summary")
     quiet: bool = option(False, "--quiet -q", "print failures only")

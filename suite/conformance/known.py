@@ -170,7 +170,7 @@ class Xfail(msgspec.Struct, frozen=True):
     @property
     def known(self) -> str:
         """The mark of a failure that it covers."""
-        return f"a gap ({self.reason})"
+        return f"an expected failure ({self.reason})"
 
     @property
     def about(self) -> str:

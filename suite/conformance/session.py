@@ -200,7 +200,7 @@ class Session:
             return
         own = [each for each in declarations if not each.shipped and each.contract in contract_names()]
         if not own:
-            raise UsageError("--known-gaps is for your own implementations; those that ship have known bugs instead")
+            raise UsageError("--xfails is for your own implementations; those that ship have known bugs instead")
         contracts = [contract_named(name) for name in dict.fromkeys(each.contract for each in own)]
         cases = {each.name: (*each.cases(), *self.request.all_cases(each)) for each in contracts}
         names = {name: [case.name for case in of_contract] for name, of_contract in cases.items()}

@@ -53,17 +53,17 @@ def test_a_lenient_outcome_fails_nothing_and_a_row_says_so() -> None:
 
 
 @pytest.mark.slow
-def test_known_gaps_cover_accepted_input_as_before(
+def test_xfails_cover_accepted_input_as_before(
     write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write("mine.py", LENIENT)
     write("gaps.txt", "bad_input/dropout_*: the caller checks\n")
 
     for option in ((), ("--strict",)):
-        assert status_of(*words("mine.py", DROPOUT, WIDTHS), "--known-gaps", "gaps.txt", *option) == 0
+        assert status_of(*words("mine.py", DROPOUT, WIDTHS), "--xfails", "gaps.txt", *option) == 0
         printed = capsys.readouterr().out
         assert "1 of 2 passed, 1 known to fail" in printed
-        assert "known as a gap (the caller checks), failed: input validation" in printed
+        assert "known as an expected failure (the caller checks), failed: input validation" in printed
 
 
 @pytest.mark.slow

@@ -313,7 +313,7 @@ def test_a_shard_cannot_tell_that_no_test_can_fail(status_of: Status, write: Wri
     assert not Shard(unsupported, 2).takes("attention/mine", "scale"), "the failing test is in the other shard"
     options = ["--case", "scale/half", "--case", "causal", "--dtype", "float32", "--shard", f"{unsupported}/2"]
 
-    status_of("check", str(file), *options, "--known-gaps", str(gaps), "--json", "rows.jsonl")
+    status_of("check", str(file), *options, "--xfails", str(gaps), "--json", "rows.jsonl")
 
     rows = [json.loads(line) for line in (file.parent / "rows.jsonl").read_text().splitlines()]
     assert {row["status"] for row in rows} == {"unsupported"}
@@ -331,11 +331,11 @@ def test_an_expected_failure_is_shown_with_its_reason_and_does_not_fail(
     write("mine.py", MINE)
     write("gaps.txt", "scale/half: off by one, mended in 2.0")
 
-    assert status_of("check", "mine.py", *OPTIONS, "--jobs", jobs, "--known-gaps", "gaps.txt") == 0
+    assert status_of("check", "mine.py", *OPTIONS, "--jobs", jobs, "--xfails", "gaps.txt") == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "attention/mine  1 of 2 passed, 1 known to fail"
-    assert lines[1].startswith("  1 × known as a gap (off by one, mended in 2.0), failed: ")
+    assert lines[1].startswith("  1 × known as an expected failure (off by one, mended in 2.0), failed: ")
 
 
 def test_an_expected_failure_that_passes_fails_the_run(
@@ -344,11 +344,11 @@ def test_an_expected_failure_that_passes_fails_the_run(
     write("mine.py", MINE)
     write("gaps.txt", "scale/half: off by one\nplain/small: never")
 
-    assert status_of("check", "mine.py", *OPTIONS, "--known-gaps", "gaps.txt") == 1
+    assert status_of("check", "mine.py", *OPTIONS, "--xfails", "gaps.txt") == 1
 
     _, first, again, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("  1 × failed: gaps.txt:2 says these fail, but they pass: plain/small (float32)")
-    assert again.endswith(f"mine.py --known-gaps gaps.txt {shlex.join(OPTIONS)}")
+    assert again.endswith(f"mine.py --xfails gaps.txt {shlex.join(OPTIONS)}")
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_an_expected_failure_that_passes_fails_the_run(
             "finding/nosuch: x",
             "gaps.txt:1: no known bug of the installed versions is called 'nosuch'; there",
         ),
-        ("matmul", "plain/small: x", "--known-gaps is for your own implementations"),
+        ("matmul", "plain/small: x", "--xfails is for your own implementations"),
     ],
 )
 def test_an_unmatched_expected_failure_is_refused_before_any_test(
@@ -369,7 +369,7 @@ def test_an_unmatched_expected_failure_is_refused_before_any_test(
     write("mine.py", MINE)
     write("gaps.txt", line)
 
-    assert status_of("check", target, *OPTIONS, "--known-gaps", "gaps.txt") == 2
+    assert status_of("check", target, *OPTIONS, "--xfails", "gaps.txt") == 2
 
     printed = capsys.readouterr()
     assert printed.err.startswith(f"attnsuite: {says}")
@@ -386,11 +386,11 @@ def test_pytest_expects_the_same_failures(
     write(
         "test_mine.py",
         "from mine import attention\nfrom attnsuite.pytest_plugin import conformance\n"
-        "test_mine = conformance(attention, cases=['scale/half'], dtypes='float32', known_gaps='gaps.txt')\n",
+        "test_mine = conformance(attention, cases=['scale/half'], dtypes='float32', xfails='gaps.txt')\n",
     )
     options = [f"--attention-{word.removeprefix('--')}" if word.startswith("--") else word for word in OPTIONS]
 
-    done = run_pytest("--attention", "mine.py", *options, "--attention-known-gaps", "gaps.txt")
+    done = run_pytest("--attention", "mine.py", *options, "--attention-xfails", "gaps.txt")
 
     found = reported()
     assert done.returncode == 1
@@ -401,5 +401,5 @@ def test_pytest_expects_the_same_failures(
         "attention.mine scale/half[float32]": "xfail",
         "attention.mine declarations": "passed",
     }
-    assert found["attention.mine scale/half[float32]"][1].startswith("known as a gap (off by one): ")
+    assert found["attention.mine scale/half[float32]"][1].startswith("known as an expected failure (off by one): ")
     assert "gaps.txt:2 says these fail, but they pass: plain/small" in found["attention.mine plain/small[float32]"][1]
