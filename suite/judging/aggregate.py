@@ -1,10 +1,10 @@
-"""Limits of all errors of a half-type output together: their norm, and their sum along directions of mistakes.
+"""Limits of all errors of a 16-bit output together: their norm, and their sum along directions of mistakes.
 
-The bound of one number grants the worst case of all roundings at once. Roundings of different numbers are independent,
+The bound of one element adds up all roundings as if they had one sign. Roundings of different elements are independent,
 and as likely up as down: a sum of squares, or along a direction, has a far smaller limit, with a known probability.
 
-A rounding error is uniform between ± half a step, variance h² / 3. Such errors are strictly sub-Gaussian: a weighted
-sum exceeds √(2 x · variance) with probability 2 e⁻ˣ at most (Hoeffding 1963). A sum of squares exceeds
+A rounding error is uniform within ± h, half an ulp, with variance h² / 3. Such errors are strictly sub-Gaussian: a
+weighted sum exceeds √(2 x · variance) with probability 2 e⁻ˣ at most (Hoeffding 1963). A sum of squares exceeds
 V + 2 √(V m x) + 2 m x with probability e⁻ˣ at most (Hsu, Kakade and Zhang 2012, theorem 2.1). V is the expectation and
 m the largest eigenvalue of the covariance. Here m is the largest expectation of one row: rows must be independent, the
 errors within a row, which share their weights, need not be.
@@ -20,13 +20,13 @@ import numpy as np
 
 from attnsuite.judging.compare import Array
 from attnsuite.judging.precision import Precision
-from attnsuite.judging.shares import FALSE_ALARM
+from attnsuite.judging.shares import FALSE_REJECTION
 
 JUDGEMENTS = 100_000
-"""The largest number of outputs that a run judges as a whole; each has FALSE_ALARM / JUDGEMENTS, 1e-14, of the
-probability of a false rejection, and each limit of an output an equal share of that."""
+"""The largest number of outputs that a run judges by aggregate limits. Each has FALSE_REJECTION / JUDGEMENTS, 1e-14, of
+the probability of a false rejection, and each limit of an output an equal share of that."""
 SAFETY = 1.25
-"""The factor of limits: variances count the roundings that kernels make, without second order."""
+"""The factor of limits. It covers second-order terms, which the variances omit."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Directions:
     deviation: Array
     """The standard deviation of each sum."""
     bias: Array
-    """The error of each sum apart from independent rounding."""
+    """The systematic error of each sum: what is not an independent rounding."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class AggregateLimits:
     largest: float
     """The largest expectation of a row."""
     bias: float
-    """The norm of the errors apart from independent rounding."""
+    """The norm of the systematic errors."""
     directions: tuple[Directions, ...] = ()
     times: float = SAFETY
 
@@ -64,7 +64,7 @@ class AggregateLimits:
     def exponent(self) -> float:
         """The exponent x of the probability of each limit."""
         limits = 1 + sum(each.deviation.size for each in self.directions)
-        return math.log(2 * limits * JUDGEMENTS / FALSE_ALARM)
+        return math.log(2 * limits * JUDGEMENTS / FALSE_REJECTION)
 
     @property
     def norm(self) -> float:
@@ -83,21 +83,21 @@ class AggregateLimits:
         return replace(self, times=2 * self.times, bias=2 * self.bias, directions=directions)
 
 
-def half_ulp(numbers: Array, precision: Precision) -> Array:
-    """The largest error of rounding each number: half the distance of the dtype's numbers there."""
-    _, exponent = np.frexp(numbers)
+def half_ulp(elements: Array, precision: Precision) -> Array:
+    """Half an ulp of each element, h: the largest error of rounding it to the dtype."""
+    _, exponent = np.frexp(elements)
     subnormal = precision.unit * precision.normal
-    result: Array = np.where(numbers == 0, subnormal, np.maximum(np.ldexp(precision.unit, exponent - 1), subnormal))
+    result: Array = np.where(elements == 0, subnormal, np.maximum(np.ldexp(precision.unit, exponent - 1), subnormal))
     return result
 
 
-def rounding(numbers: Array, precision: Precision) -> tuple[Array, Array]:
-    """The error of rounding each number, and its variance: that of a random number of this size, or the error's square.
+def rounding(elements: Array, precision: Precision) -> tuple[Array, Array]:
+    """The error of rounding each element, and its variance: that of a random one of this size, or the error's square.
 
-    The larger counts, because many equal numbers err alike.
+    The larger counts, because equal elements have equal errors.
     """
-    half = half_ulp(numbers, precision)
-    error = np.rint(numbers / (2 * half)) * 2 * half - numbers
+    half = half_ulp(elements, precision)
+    error = np.rint(elements / (2 * half)) * 2 * half - elements
     return error, np.maximum(half**2 / 3, error**2)
 
 

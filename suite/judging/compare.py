@@ -17,12 +17,12 @@ FEW_BOUNDS = 5.0
 """Bounds. A failure in few elements is marginal if its largest error is smaller than this. A mutant explains a failure
 only if its own error is at least 10 bounds (`CLEARLY_WRONG`): a result that is less than half as wrong is not its."""
 FEW_ELEMENTS, FEW_IN_A_HUNDRED = 4, 1.0
-"""Elements, and per cent of all elements; the larger number counts as few. A bound that is too narrow for an honest
+"""Elements, and per cent of all elements; the larger number counts as few. A bound that is too narrow for a correct
 computation fails in single elements, where roundings add up by chance; a mistake changes whole rows."""
 
 
 def numbers(tensor: Tensor) -> Array:
-    """The tensor's numbers in float64, which holds every value of the four dtypes exactly."""
+    """The tensor's elements in float64, which holds every value of the four dtypes exactly."""
     return tensor.detach().cpu().double().numpy()
 
 
@@ -103,7 +103,7 @@ def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "out
 
 
 def together(actual: Array, expected: Array, limits: AggregateLimits, name: str = "output") -> tuple[str | None, float]:
-    """How far the errors of all numbers together exceed their limits, or None; and the largest part of a limit.
+    """How far the errors of all elements together exceed their limits, or None; and the largest part of a limit.
 
     A row with an infinity or NaN is skipped: there is no limit for its error.
     """

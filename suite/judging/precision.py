@@ -17,7 +17,7 @@ class Precision:
     unit: float
     """Unit roundoff of the dtype."""
     accumulator: float
-    """Unit roundoff of sums: float32 for half types."""
+    """Unit roundoff of sums: that of float32 for 16-bit dtypes (float16 and bfloat16)."""
     tiny: float
     """The cost of an underflow: the smallest normal number, because subnormal ones may be flushed to zero; for float16,
     which is computed in float32, the smallest subnormal."""
@@ -42,7 +42,7 @@ QUADRUPLE.prec = 113
 
 @dataclass(frozen=True)
 class Bounded:
-    """A value and the error bound of an honest computation, element by element."""
+    """A value and the error bound of a correct computation, element by element."""
 
     value: Array
     bound: Array
@@ -56,14 +56,17 @@ def widest(dtype: str) -> type:
 
 
 def widened(array: Array, arithmetic: type) -> Array:
-    """The same numbers in the judging arithmetic."""
+    """The same elements in the judging arithmetic."""
     if arithmetic is np.object_:
         return np.vectorize(QUADRUPLE.mpf, otypes=[object])(array) if array.size else array.astype(object)
     return array.astype(arithmetic)
 
 
 def product(first: Array, second: Array) -> Array:
-    """`one @ other` in the judging arithmetic; a sum of n terms is off by n · 2⁻⁶⁴ · Σ|a||b| at most (Higham, 3.1)."""
+    """`first @ second` in the judging arithmetic.
+
+    A sum of n terms is off by n · Σ|a||b| unit roundoffs of that arithmetic at most (Higham, section 3.1).
+    """
     # numpy's own loop in extended precision fetches every term from far apart: einsum takes a third of its time
     if first.dtype != np.longdouble or second.dtype != np.longdouble or first.shape[-2] == 1:
         return np.asarray(first @ second)

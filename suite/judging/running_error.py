@@ -1,4 +1,4 @@
-"""Arithmetic with error bounds of an honest computation: oracles written in it bound their own errors.
+"""Arithmetic with error bounds of a correct computation: oracles written in it bound their own errors.
 
 First-order running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3):
 every operation passes on the errors of its operands, and adds the rounding of its own result in the tested dtype. Sums
@@ -16,13 +16,14 @@ from attnsuite.judging.compare import Array
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, widened
 
 LIBRARY = 2.0
-"""Units that a library's exp, tanh or erf may be off by."""
+"""Unit roundoffs of the dtype that a library's exp, log, tanh or erf may be off by."""
 TANH_BEND, GELU_BEND = 0.385, 0.565
-"""Half of the largest second derivative of tanh and of x·Φ(x): what first order leaves out, by the error's square."""
+"""What first order omits, in squares of the error: at least half of the largest |second derivative|. That is 2/(3√3) =
+0.385 for tanh, and 1/√(2π) = 0.399 for x·Φ(x). 0.565 has no derivation; it is safe, as it only widens the bound."""
 
 
 class WithError:
-    """Numbers, each with the error bound of an honest computation. `value` and `bound` are arrays."""
+    """Exact values, each with the error bound of a correct computation. `value` and `bound` are arrays."""
 
     def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
         self.value = np.asarray(value)
@@ -36,12 +37,12 @@ class WithError:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the numbers."""
+        """The shape of the values."""
         return self.value.shape
 
     @property
     def bounded(self) -> Bounded:
-        """The numbers with their bounds."""
+        """The values with their bounds."""
         return Bounded(self.value, np.asarray(self.bound))
 
     @property
@@ -82,7 +83,7 @@ class WithError:
         return self._made(self.value @ other.value, passed_on + self._summing(terms) * (self.size @ other.size))
 
     def affine(self, weights: WithError, bias: WithError) -> WithError:
-        """self @ weights + bias, … v, of weights n v and a bias v, which may also be a term of the sum, in any place.
+        """self @ weights + bias, … v, of weights n v and a bias v, which may be added before, within or after the sum.
 
         A sum of n + 1 terms in any order is off by accumulator · (n + 1) · (|self| |weights| + |bias|) at most (Higham,
         section 4.2).
@@ -102,30 +103,30 @@ class WithError:
         return self.sum(axis, keepdims) * (1 / self.shape[axis])
 
     def exp(self) -> WithError:
-        """The exponential of each number."""
+        """The exponential of each element."""
         value = self._by("exp")
         return self._made(value, abs(value).astype(np.float64) * np.expm1(np.minimum(self.bound, 700.0)), LIBRARY)
 
     def log(self) -> WithError:
-        """The logarithm of numbers above 0; its bound is infinite where one may be 0."""
+        """The logarithm of elements above 0; its bound is infinite where one may be 0."""
         with np.errstate(all="ignore"):
             value, passed_on = self._by("log"), self.bound / np.maximum(self.size - self.bound, 0.0)
         return self._made(value, np.where(np.isnan(passed_on), np.inf, passed_on), LIBRARY)
 
     def tanh(self) -> WithError:
-        """The hyperbolic tangent of each number."""
+        """The hyperbolic tangent of each element."""
         value = self._by("tanh")
         slope = 1 - value.astype(np.float64) ** 2
         return self._made(value, np.minimum(self.bound, slope * self.bound + TANH_BEND * self.bound**2), LIBRARY)
 
     def sqrt(self) -> WithError:
-        """The square root of each number."""
+        """The square root of each element. √(x + b) − √(x − b), the width of its range, is more than the error."""
         size = self.value.astype(np.float64)
         passed_on = np.sqrt(size + self.bound) - np.sqrt(np.maximum(size - self.bound, 0.0))
         return self._made(self._by("sqrt"), passed_on)
 
     def relu(self) -> WithError:
-        """The number, or 0 where it is negative."""
+        """The element, or 0 where it is negative."""
         value = np.where(self.value > 0, self.value, np.zeros_like(self.value))
         bound = np.where(self.value.astype(np.float64) > -self.bound, self.bound, 0.0)
         return type(self)(value, bound, self.precision)
@@ -157,7 +158,7 @@ class WithError:
         return self._made(output, np.where(empty, 0.0, passed_on + lost), exact=empty)
 
     def each(self, function: Callable[[Array], Array]) -> WithError:
-        """The same numbers in another arrangement: `rounded.each(lambda a: a.swapaxes(-1, -2))`."""
+        """The same elements in another arrangement: `x.each(lambda a: a.swapaxes(-1, -2))`."""
         return type(self)(function(self.value), function(np.asarray(self.bound)), self.precision)
 
     def __getitem__(self, place: Any) -> WithError:
@@ -169,17 +170,17 @@ class WithError:
         return self.each(lambda array: array.swapaxes(-1, -2))
 
     def with_rounding_error(self, units: float = 1.0) -> WithError:
-        """The same, rounded to the dtype once more."""
+        """The same values, whose bound allows for one more rounding to the dtype, of this many unit roundoffs."""
         return self._made(self.value, self.bound, units)
 
     def _weights(self, allowed: Array | None) -> tuple[Array, Array]:
-        """Exact weights, and the relative error of each power: at most all of it."""
+        """Exact weights, and the relative error of each exponential: at most all of it."""
         scores = self.value if allowed is None else np.where(allowed, self.value, -np.inf)
         with np.errstate(all="ignore"):
             largest = scores.max(-1, keepdims=True, initial=-np.inf)
-            powers = np.where(np.isneginf(scores), np.zeros_like(self.value), self._by("exp", scores - largest))
-            total = powers.sum(-1, keepdims=True)
-            weights = np.where(total == 0, powers, powers / np.where(total == 0, 1, total))
+            exponentials = np.where(np.isneginf(scores), np.zeros_like(self.value), self._by("exp", scores - largest))
+            total = exponentials.sum(-1, keepdims=True)
+            weights = np.where(total == 0, exponentials, exponentials / np.where(total == 0, 1, total))
         spread = np.where(weights == 0, 0.0, (largest - scores).astype(np.float64))
         # the difference from the largest is rounded, and in a log-softmax that from the logarithm of the sum
         shifting = 2 * self.precision.unit * spread + 2 * self.precision.unit
@@ -195,6 +196,8 @@ class WithError:
         return self.precision.accumulator * terms
 
     def _of(self, other: WithError | float) -> WithError:
+        # a Python number is rounded to the dtype; one that is exact there, as 2.0 or −0.5, gets this error too, which
+        # only widens the bound
         if isinstance(other, WithError):
             return other
         value = widened(np.array(float(other)), self.value.dtype.type)

@@ -1,9 +1,9 @@
 """Counts in random outputs, and the limits within which they stay for independent draws.
 
 A run has at most MAX_TESTS statistical tests of all implementations together. It may falsely reject a correct
-implementation with probability FALSE_ALARM. By the union bound each test has the share FALSE_ALARM / MAX_TESTS of it,
-2e-13, whatever the tests have in common. Each of the n statistics of a test has 2e-13 / n, and each of its two tails
-half of that.
+implementation with probability FALSE_REJECTION. By the union bound each test has the share FALSE_REJECTION / MAX_TESTS
+of it, 2e-13, whatever the tests have in common. Each of the n statistics of a test has 2e-13 / n, and each of its two
+tails half of that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from attnsuite.judging.compare import Array
 
-FALSE_ALARM = 1e-9
+FALSE_REJECTION = 1e-9
 """The probability of a false rejection of a correct implementation in a whole run."""
 MAX_TESTS = 5000
 """The largest number of statistical tests of a run. What ships here has fewer, which a test counts."""
@@ -35,7 +35,7 @@ def min_seeds(likeliest: float, statistics: int) -> int:
 
     `likeliest` is the probability of the likeliest output: its n-th power may not exceed one tail of a statistic.
     """
-    tail = FALSE_ALARM / MAX_TESTS / statistics / 2
+    tail = FALSE_REJECTION / MAX_TESTS / statistics / 2
     return math.ceil(math.log(tail) / math.log(likeliest))
 
 
@@ -165,5 +165,5 @@ def _within_limits(statistics: Sequence[Statistic]) -> list[bool]:
 
 def _limits(statistics: Sequence[Statistic]) -> list[tuple[float, float]]:
     """The limits of the statistics of one test."""
-    tail = FALSE_ALARM / MAX_TESTS / max(len(statistics), 1) / 2
+    tail = FALSE_REJECTION / MAX_TESTS / max(len(statistics), 1) / 2
     return [statistic.limits(tail) for statistic in statistics]

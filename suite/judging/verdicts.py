@@ -67,7 +67,7 @@ def together(pairs: list[tuple[str, Array, Bounded, float]], limits: Mapping[str
 
 
 def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
-    """What is wrong with a tensor before any of its numbers is read, or None."""
+    """What is wrong with a tensor before any of its elements is read, or None."""
     if tensor.dtype != dtype:
         return f"{name} is {str(tensor.dtype)[6:]}, should be {str(dtype)[6:]}"
     if tuple(tensor.shape) != shape:

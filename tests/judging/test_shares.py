@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from attnsuite.judging import patterns, shares
-from attnsuite.judging.shares import FALSE_ALARM, MAX_TESTS, Share, Spread, exactly
+from attnsuite.judging.shares import FALSE_REJECTION, MAX_TESTS, Share, Spread, exactly
 
-TAIL = FALSE_ALARM / MAX_TESTS / 2
+TAIL = FALSE_REJECTION / MAX_TESTS / 2
 """Of the only statistic of a question."""
 
 
@@ -32,7 +32,7 @@ def test_every_statistic_of_a_test_has_its_share_of_false_alarms() -> None:
     """A count of a million is judged by limits that lie farther out, the more statistics stand beside it."""
     share = Share("", 0, 10**6, 0.5, 0.5)
     for beside in (1, 20):
-        least, most = share.limits(FALSE_ALARM / MAX_TESTS / beside / 2)
+        least, most = share.limits(FALSE_REJECTION / MAX_TESTS / beside / 2)
         for count, wrong in ((least, False), (least - 1, True), (most, False), (most + 1, True)):
             others = [Share("others", 5 * 10**5, 10**6, 0.5, 0.5)] * (beside - 1)
             assert bool(shares.complaint([Share("", int(count), 10**6, 0.5, 0.5), *others])) == wrong

@@ -47,7 +47,7 @@ DECISIONS = {
     "repeated calls": "each is right within the bounds; equal bits are required only if repeated_calls is declared "
     "as equal_bits, since atomic sums have no order",
     "NaN": "in masked keys or values: not tested",
-    "random source": "torch.manual_seed; a run accuses an honest implementation with probability ≤ 1e-9",
+    "random source": "torch.manual_seed; a run rejects a correct implementation with probability ≤ 1e-9",
     "backward passes": "run in any order and between other calls, in another thread too, and twice where the graph is "
     "retained; gradients are the caller's, whatever is called later. One tensor in several roles gets the sum of their "
     "gradients. A backward pass leaves the generator as it is",

@@ -1,4 +1,7 @@
-"""Variances of the rounding errors of an honest attention in a half type, so that all errors can be judged together."""
+"""A variance model of the rounding errors of a correct attention in a 16-bit dtype: float16 or bfloat16.
+
+It gives the limits of all errors of a tensor taken together.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ SCORE_ROUNDINGS = 3.0
 GRADIENT_ROUNDINGS = 2.0
 """Roundings of a gradient: as a sum, and scaled."""
 SQUARED_SUM = 4.0
-"""Limit of Σ (q k)² over e products, in units of (Σ |q k|)² / e; normally distributed numbers have 2.5."""
+"""Limit of Σ (q k)² over e products, in units of (Σ |q k|)² / e; normally distributed elements have 2.5."""
 MIN_DISTANCE = np.float32(1e-6)
 """Part of the squares of two vectors below which float32 does not know the square of their difference."""
 PARTIAL_SUM_DEVIATIONS = 4.0
@@ -46,8 +49,8 @@ PARTIAL_SUM_DEVIATIONS = 4.0
 TILE = 64
 """Keys of a tile whose weights are judged together."""
 EDGE_MISTAKES = ("the last visible key left out or counted twice", "the key behind the last visible one let in")
-MIN_JUDGED_ROWS, MIN_NUMBERS = 32, 2**13
-"""Fewer rows or numbers are not judged together: the limit of their sum lies far above its expectation."""
+MIN_JUDGED_ROWS, MIN_ELEMENTS = 32, 2**13
+"""Fewer rows or elements are not judged together: the limit of their sum lies far above its expectation."""
 MAX_VALUE = 1e6
 """Calls with larger values are not judged together, since variances are computed in float32."""
 
@@ -58,7 +61,7 @@ def aggregate_limits(forward: ForwardPass, backward: BackwardPass | None) -> dic
     Under dropout no tensor is judged.
     """
     *_, rows, keys = forward.scores.shape
-    enough = forward.output.size >= MIN_NUMBERS and forward.output[..., 0].size >= MIN_JUDGED_ROWS
+    enough = forward.output.size >= MIN_ELEMENTS and forward.output[..., 0].size >= MIN_JUDGED_ROWS
     enough = enough and rows > 0 and keys > 1 and not np.ndim(forward.dropout_factor)
     if not enough or abs(forward.value).max() > MAX_VALUE:
         return {}
@@ -117,10 +120,10 @@ def _spread(weights: Array, steps: Array) -> Array:
 
 
 def clustered(steps: Array, unit: float) -> bool:
-    """Whether numbers of all rows lie in clusters narrower than a step of the dtype, and so have equal errors.
+    """Whether elements of all rows lie in clusters narrower than a step of the dtype, and so have equal errors.
 
-    `steps` are the logarithms of numbers, in units, from the largest down. Pairs in one cell are counted, with cells of
-    an eighth of a unit, and with cells 32 times as wide. Evenly distributed numbers have 32 times as many pairs there.
+    `steps` are the logarithms of elements, in units, from the largest down. Pairs in one cell are counted, with cells
+    of an eighth of a unit, and with cells 32 times as wide. Evenly distributed ones have 32 times as many pairs there.
     """
     cells = int(8 * MIN_LOG_WEIGHT / unit)
     places = (steps[(steps < 0) & (steps > -cells / 8)] * -8).astype(np.int64)
@@ -142,7 +145,7 @@ class OutputErrors:
 
     def __init__(self, forward: ForwardPass, part: JudgedPart) -> None:
         self.forward, self.part, self.precision = forward, part, forward.precision
-        self.unit_variance = np.float32(forward.precision.unit**2 / 3)  # of one rounding of a number near 1
+        self.unit_variance = np.float32(forward.precision.unit**2 / 3)  # of one rounding of an element near 1
         self.value, weights = part.of_keys(forward.value), part.of_rows(forward.weights)
         self.below_largest = part.of_rows(forward.scores - forward.largest)
         self.judged = part.judged(forward, weights, self.below_largest)
@@ -163,7 +166,7 @@ class OutputErrors:
 
     @cached_property
     def bias(self) -> Array:
-        """The part of a sum that float32 may lose in one direction: one rounding of each partial sum.
+        """The systematic error of a sum that float32 may make in one direction: one rounding of each partial sum.
 
         A partial sum is no larger than its share of the output plus PARTIAL_SUM_DEVIATIONS standard deviations of the
         remaining terms.
@@ -243,7 +246,7 @@ class OutputErrors:
         bias = norm(self.bias, self.counts) + self.scale_bias * norm(self.by_scale, self.counts)
         directions = (
             self._one("a larger or smaller scale", self.by_scale),
-            self._one("larger or smaller numbers", self.output),
+            self._one("larger or smaller elements", self.output),
             *self._edges(),
             *self._tiles(),
             self._keys(),
@@ -347,9 +350,9 @@ class GradientTerms(NamedTuple):
     error_variance: ErrorVariance
     vectors: Array
     squares: Array
-    """The sum of the squares of each number's terms."""
+    """The sum of the squares of each element's terms."""
     number: int
-    """The number of terms of each number."""
+    """The number of terms of each element."""
     scale: float
     """The factor of the sum."""
     shared: tuple[tuple[Array, Array], ...] = ()
@@ -391,21 +394,21 @@ class GradientErrors:
     @property
     def _clustered(self) -> bool:
         """Whether gradients of weights round alike: of equal output gradients, or of values that are near."""
-        size = abs(self.weight_gradient)[self.weights > 0]
+        size = abs(self.d_weights)[self.weights > 0]
         largest = size.max(initial=0.0)
         with np.errstate(divide="ignore"):
             steps = np.log(size / largest) / np.float32(self.precision.unit) - 1 if largest else size
         return not largest or clustered(steps, self.precision.unit)  # the largest itself lies one unit down
 
     @cached_property
-    def weight_gradient(self) -> Array:
+    def d_weights(self) -> Array:
         """The gradient of the weights, dP."""
         return np.asarray(self.upstream @ self.output.value.swapaxes(-1, -2))
 
     @cached_property
-    def scores(self) -> Array:
+    def d_scores(self) -> Array:
         """The gradient of the scores before the scale, dS = p g."""
-        return self.part.of_rows(self.backward.scores) / np.float32(self.scale)
+        return self.part.of_rows(self.backward.d_scores) / np.float32(self.scale)
 
     @cached_property
     def weight_variance(self) -> Array:
@@ -415,9 +418,9 @@ class GradientErrors:
     def score_variance(self) -> Array:
         """The variance of dS: from the weights, from dP, and from its own rounding."""
         third, squares = self.output.unit_variance, self.squares
-        relative = self.scores**2 / np.where(squares > 0, squares, np.float32(1))
-        own = self.weight_variance * relative + np.float32(WEIGHT_ROUNDINGS) * third * self.scores**2
-        return np.asarray(own + third * squares * self.weight_gradient**2 + np.float32(self.precision.tiny**2))
+        relative = self.d_scores**2 / np.where(squares > 0, squares, np.float32(1))
+        own = self.weight_variance * relative + np.float32(WEIGHT_ROUNDINGS) * third * self.d_scores**2
+        return np.asarray(own + third * squares * self.d_weights**2 + np.float32(self.precision.tiny**2))
 
     @cached_property
     def sum_variance(self) -> Array:
@@ -425,21 +428,21 @@ class GradientErrors:
         return np.asarray(self.weight_variance.sum(-1))
 
     @cached_property
-    def mean_variance(self) -> Array:
+    def delta_variance(self) -> Array:
         """The variance of D = Σ dO o."""
         of_output = (self.upstream**2 * self.output.variance).sum(-1)
-        return np.asarray((self.weight_variance * self.weight_gradient**2).sum(-1) + of_output)
+        return np.asarray((self.weight_variance * self.d_weights**2).sum(-1) + of_output)
 
     def _query_terms(self) -> GradientTerms:
-        common = ((self.weights @ self.key) ** 2).sum(-1) * self.mean_variance
-        common = common + ((self.scores @ self.key) ** 2).sum(-1) * self.sum_variance
+        common = ((self.weights @ self.key) ** 2).sum(-1) * self.delta_variance
+        common = common + ((self.d_scores @ self.key) ** 2).sum(-1) * self.sum_variance
         variance = ErrorVariance.of(self.score_variance, self.key) + ErrorVariance(common, common)
-        return GradientTerms(variance, self.query, self.scores**2 @ self.key**2, self.key.shape[-2], self.scale)
+        return GradientTerms(variance, self.query, self.d_scores**2 @ self.key**2, self.key.shape[-2], self.scale)
 
     def _key_terms(self) -> GradientTerms:
-        shared = ((self.weights, self.mean_variance), (self.scores, self.sum_variance))
+        shared = ((self.weights, self.delta_variance), (self.d_scores, self.sum_variance))
         variance = ErrorVariance.of(self.score_variance.swapaxes(-1, -2), self.query)
-        squares = (self.scores**2).swapaxes(-1, -2) @ self.query**2
+        squares = (self.d_scores**2).swapaxes(-1, -2) @ self.query**2
         return GradientTerms(variance, self.query, squares, self.query.shape[-2], self.scale, shared)
 
     def _value_terms(self) -> GradientTerms:
@@ -461,7 +464,7 @@ class GradientErrors:
         deviation = np.sqrt(times * any_way + (along**2 * variance).sum())
         steady = (abs(along) * bias).sum() + self._by_scale * (along * value).sum() + abs((along * error).sum())
         sums = lambda errors: np.array([(errors * along).sum()])  # noqa: E731
-        size = Directions("larger or smaller numbers", sums, np.array([deviation]), np.array([steady]))
+        size = Directions("larger or smaller elements", sums, np.array([deviation]), np.array([steady]))
         weighted, shared = counts[..., 0] * by_row, times * terms.shared_variance
         total, most = float(weighted.sum() + shared), float(weighted.max() + shared)
         all_bias = norm(bias, counts) + self._by_scale * norm(value, counts)
@@ -470,7 +473,7 @@ class GradientErrors:
         return AggregateLimits(all_counts, part, total, most, all_bias, (size,))
 
     def _bias(self, value: Array, terms: GradientTerms) -> Array:
-        """The part of a sum that float32 may lose in one direction, as in `OutputErrors.bias`."""
+        """The systematic error that float32 may make in one direction, as in `OutputErrors.bias`."""
         partial = abs(value) + PARTIAL_SUM_DEVIATIONS * terms.scale * np.sqrt(terms.squares)
         lost = self.precision.accumulator * terms.number * partial
         return np.asarray(lost + self.precision.tiny * (terms.number + 1))

@@ -56,7 +56,7 @@ class OracleResult:
     weights: Array
     gradients: Mapping[str, Bounded] = field(default_factory=dict)
     aggregate_limits: Mapping[str, AggregateLimits] = field(default_factory=dict)
-    """In half types, the limits of errors taken together: of the output, and of gradients."""
+    """In 16-bit dtypes, the limits of errors taken together: of the output, and of gradients."""
     loose: bool = False
     """Some row had score errors too large for first order, so its bound is the range of the values."""
 
@@ -65,8 +65,8 @@ def attention(problem: Problem, precision: Precision, arithmetic: type = np.floa
     """Scaled dot-product attention and its gradients with their bounds, straight from the definition.
 
     The bound is first-order perturbation of the softmax: a score error matters by how far that value lies from the
-    output. Sums Σ c|v − o| are bounded by √(Σc · Σc(v − o)²), which matrix products can compute and which is at most a
-    quarter above it for normally spread values.
+    output. Sums Σ c|v − o| are bounded by √(Σc · Σc(v − o)²), which matrix products can compute. It is about 25 %
+    larger for normally distributed values.
     """
     with np.errstate(all="ignore"):
         forward = ForwardPass(problem, precision, arithmetic)
@@ -86,7 +86,7 @@ class ForwardPass:
     def __init__(self, problem: Problem, precision: Precision, arithmetic: type) -> None:
         self.problem, self.precision, self.arithmetic = problem, precision, arithmetic
         self.query, self.key, self.value = (widened(x, arithmetic) for x in (problem.query, problem.key, problem.value))
-        self.scale = 1.0  # the factor of the products, which the feature sets
+        self.scale = 1.0  # the factor of the products, which the feature `scale` sets
         self.key_gradient_terms = self.query.shape[-2]  # the rows that add up in the gradient of a key
         self._walk("source")
         self._scores()
@@ -105,7 +105,7 @@ class ForwardPass:
     def _scores(self) -> None:
         self.scores = product(self.query, self.key.swapaxes(-1, -2))  # b h l s
         self.magnitude = abs(double(self.query)) @ abs(double(self.key)).swapaxes(-1, -2)  # Σ |q||k|
-        self.bias_size = np.zeros(())  # |bias|: an honest sum of products may begin with it, and round at its size
+        self.bias_size = np.zeros(())  # |bias|: a correct sum of products may begin with it, and round at its size
         rounded: list[Array] = []
         for step in _steps("score"):
             step.forward(self)
@@ -127,7 +127,7 @@ class ForwardPass:
         self.weights = _exp(scores - np.where(self.empty, 0, self.largest))
         total = self.weights.sum(axis=-1, keepdims=True)
         self.weights /= np.where(total == 0, 1, total)
-        self.dropout_factor: Any = self.one  # the factor of weights after the softmax
+        self.dropout_factor: Any = self.one  # what each weight is multiplied by: 0 where dropped, else 1/(1 − p)
         self.sums_to_one = True  # so that the error of the normaliser cancels
         self.zero_rows = self.empty  # rows whose output is 0, whatever the values
         self._walk("weights")
@@ -168,16 +168,16 @@ class BackwardPass:
     def _scores(self) -> None:
         """The gradient of the scores, dS, and its error."""
         forward = self.forward
-        relative = product(self.upstream, forward.value.swapaxes(-1, -2))  # dP: b h l s
+        d_weights = product(self.upstream, forward.value.swapaxes(-1, -2))  # dP: b h l s
         if not forward.sums_to_one:
-            relative = relative * forward.dropout_factor
+            d_weights = d_weights * forward.dropout_factor
         output = np.where(forward.empty, 0, forward.output)
-        mean = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
-        d_weights, relative = abs(double(relative)), relative - mean
+        delta = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
+        size, centred = abs(double(d_weights)), d_weights - delta
         if forward.empty.any():
-            relative = np.where(forward.empty, 0, relative)
-        self.scores = forward.weights * relative
-        errors = score_gradient_error(forward, self.upstream, output, mean, relative, d_weights)
+            centred = np.where(forward.empty, 0, centred)
+        self.d_scores = forward.weights * centred
+        errors = score_gradient_error(forward, self.upstream, output, delta, centred, size)
         self.weight_error, self.error = errors
 
     def _inputs(self) -> None:
@@ -185,7 +185,7 @@ class BackwardPass:
         forward, u, eta = self.forward, self.forward.precision.unit, self.forward.precision.tiny
         of_queries = summing(forward.precision, forward.key_gradient_terms)
         underflow = np.where(forward.allowed, eta, 0)
-        d_output, d_scores = abs(double(self.upstream)), abs(double(self.scores))
+        d_output, d_scores = abs(double(self.upstream)), abs(double(self.d_scores))
         q, k = (abs(double(x)) for x in (forward.query, forward.key))
         by_query = self.error + (u + summing(forward.precision, forward.key.shape[-2])) * d_scores + underflow
         by_key = self.error + (u + of_queries) * d_scores + underflow
@@ -193,8 +193,8 @@ class BackwardPass:
         value_error = (weight_error * double(np.asarray(forward.dropout_factor))).swapaxes(-1, -2) @ d_output
         value_error = value_error + eta * d_output.sum(-2, keepdims=True)  # weights may underflow
         self.inputs = {
-            "query": (product(self.scores, forward.key), by_query @ k),
-            "key": (product(self.scores.swapaxes(-1, -2), forward.query), by_key.swapaxes(-1, -2) @ q),
+            "query": (product(self.d_scores, forward.key), by_query @ k),
+            "key": (product(self.d_scores.swapaxes(-1, -2), forward.query), by_key.swapaxes(-1, -2) @ q),
             "value": (product(forward.applied.swapaxes(-1, -2), self.upstream), value_error),
         }
 
@@ -205,7 +205,7 @@ class BackwardPass:
 
 
 def _exp(array: Array) -> Array:
-    """The exponential of each number, 0 of −∞."""
+    """The exponential of each element, 0 of −∞."""
     if array.dtype == np.object_:
         return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array
     return np.asarray(np.exp(array))

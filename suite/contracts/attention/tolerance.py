@@ -1,4 +1,4 @@
-"""Error bounds of an honest attention: of its scores, output and gradients; and the errors that are accepted.
+"""Error bounds of a correct attention, for its scores, output and gradients; and the errors that are accepted.
 
 `ForwardPass` and `BackwardPass` of the oracle hold the quantities that the bounds are computed from.
 
@@ -11,9 +11,9 @@ their roundings to the gradient of the score that attains m:
 
     R = A − Σ_{i∈S} t_i    t_i = p_i (dO·V_i − D)    A = dO·(Σ_{i∈S} p_i V_i) − D Σ_{i∈S} p_i, and 0 if S is all keys
 
-Errors of scores cancel in R: the sums are equal for any powers. So do the errors that t_i and A share: of the factors
-that rescale S, of dO and of D. The roundings within S remain. S has n keys, a value has v columns, and a is the unit
-roundoff of the accumulator. Sums over i ∈ S, in units of a:
+Errors of scores cancel in R: the sums are equal for any exponentials. So do the errors that t_i and A share: of the
+factors that rescale S, of dO and of D. The roundings within S remain. S has n keys, a value has v columns, and a
+is the unit roundoff of the accumulator. Sums over i ∈ S, in units of a:
 
     Σ p_i |dO||V_i|       v for dO·V_i, v for dO·(Σ p V), 8 for single operations
                           n for Σ p V, n/2 for dO, which is rescaled once per block of two keys or more
@@ -23,8 +23,9 @@ roundoff of the accumulator. Sums over i ∈ S, in units of a:
 
     |R| ≤ a Σ p ((2v + 8) |dO||V| + (v + 8) |dO||o|) + a n Σ p (3/2 |dO||V| + |dP − D| + 3/2 |D|)
 
-Half types: sums are made in float32, running states too. Powers, dO and dO·V may be rounded to the dtype on the way to
-a product or from it: u Σ p (|dO||V| + 2 |dP|). If S is all keys, a computation that stores each result in the dtype has
+16-bit dtypes: sums are made in float32, running states too. Exponentials, dO and dO·V may be rounded to the dtype on
+the way to a product or from it: u Σ p (|dO||V| + 2 |dP|). If S is all keys, a computation that stores each result in
+the dtype has
 
     u Σ p (5 |dP| + 2 |dP − D| + |D|)                   if it divides weights by their sum, then multiplies them by V
     u Σ p (|dP| + 5 |dO||o| + 2 |dP − D| + 2 |D|)       if it multiplies first, then divides
@@ -51,18 +52,27 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 ACCEPT_OUTPUT = 2.0
-"""Outputs are accepted up to this many bounds: honest kernels stay under 1, one was measured at 1.4."""
+"""The tolerance of an output, in error bounds. It is a safety factor, not derived: `score_error` estimates roundings by
+the root of the width, which is no worst case. The tests hold correct kernels below 1 bound. One reached 1.4 of the
+first form of the bound, which had no terms for split products and for rounded log-sum-exps. The factor forgives little:
+1,024 equal values that are summed in the dtype itself reach 54 bounds in bfloat16, and 36 in float16."""
 ACCEPT_GRADIENT = 1.0
-"""Honest backward passes stay under 0.31."""
+"""The tolerance of a gradient, in error bounds. Correct backward passes were measured below 0.31."""
 FIRST_ORDER = 0.25
 """Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
 SPLIT = 16.0
-"""Error of a product, in units of float32, if tensor cores make it of three products of TensorFloat-32. They cut
-numbers after 11 bits and leave out the product of the two rests, each at most 2⁻¹⁰: 2⁻²⁰ of the product."""
+"""Error of a product in unit roundoffs of float32, where tensor cores make it of three products of TensorFloat-32
+(3xTF32). They truncate each factor after 11 bits and omit the product of the two remainders. Each remainder is at most
+2⁻¹⁰ of its factor, so 2⁻²⁰ of the product is missing."""
 
 
 def score_error(forward: ForwardPass) -> Array:
-    """The error bound of each score: b h l s, in float64."""
+    """The error bound of each score: b h l s, in float64.
+
+    The roundings of a product of `width` terms are taken to grow with the root of the width, since their signs vary
+    (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis"). The worst case grows with the
+    width; the safety factor ACCEPT_OUTPUT allows for unlucky signs.
+    """
     u, a, width = forward.precision.unit, forward.precision.accumulator, forward.problem.query.shape[-1]
     summed = a * (np.sqrt(width) + 4)
     product = summed + _split(forward.precision, width)
@@ -97,11 +107,12 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     moved, loose = _moved(forward, spread, value, magnitude)
     # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
     underflow = eta * (spread.by(seen) + keys + 1)
-    # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
+    # exp(score − logsumexp) is a correct style, whose rounded logsumexp moves all weights of a row together
     shared = a * double(np.where(forward.empty, 0, abs(forward.largest)))
     normaliser = summing(forward.precision, keys) + shared
-    drift = normaliser * magnitude + underflow  # has no sign of its own
-    before = moved + 2 * u * magnitude + drift
+    # roundings of a sum may all have one sign, as equal weights round alike; so may errors that a row shares
+    common = normaliser * magnitude + underflow
+    before = moved + 2 * u * magnitude + common
     bound = before + u * (abs(output) + before)
     return OutputError(np.where(forward.zero_rows, 0, bound), normaliser, magnitude, loose)
 
@@ -127,16 +138,16 @@ def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array)
 
 
 def score_gradient_error(
-    forward: ForwardPass, upstream: Array, output: Array, mean: Array, relative: Array, d_weights: Array
+    forward: ForwardPass, upstream: Array, output: Array, delta: Array, centred: Array, d_weights: Array
 ) -> tuple[Array, Array]:
     """The error bounds of a weight and of p (dP − D), the gradient of its score: both b h l s.
 
-    `mean` is D, `relative` is dP − D, `d_weights` is |dP|. The error of a weight is ρ p, and up to 1 in rows whose
+    `delta` is D, `centred` is dP − D, `d_weights` is |dP|. The error of a weight is ρ p, and up to 1 in rows whose
     score errors are too large for first order.
     """
     u, a, eta = forward.precision.unit, forward.precision.accumulator, forward.precision.tiny
     value_width = forward.problem.value.shape[-1]
-    p, g = double(forward.weights), abs(double(relative))
+    p, g = double(forward.weights), abs(double(centred))
     d_out, size = abs(double(upstream)), abs(double(output))
     v, dropout = abs(double(forward.value)), double(np.asarray(forward.dropout_factor))
     slip = np.minimum(forward.score_error, 1)
@@ -148,22 +159,22 @@ def score_gradient_error(
     products = dropout * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
     d_weights_error = (u + summing(forward.precision, value_width)) * products
     product_error = 2 * u + a * value_width
-    mean_error = product_error * (d_out * size).sum(-1, keepdims=True)
-    mean_error = mean_error + (d_out * forward.bound).sum(-1, keepdims=True)
+    delta_error = product_error * (d_out * size).sum(-1, keepdims=True)
+    delta_error = delta_error + (d_out * forward.bound).sum(-1, keepdims=True)
     # a weight may underflow where it is stored, which costs eta in each factor of what follows
-    relative_error = d_weights_error + mean_error
-    error = weight_error * (g + forward.loose * relative_error if forward.loose.any() else g)
-    error += p * (relative_error + 2 * u * g)
+    centred_error = d_weights_error + delta_error
+    error = weight_error * (g + forward.loose * centred_error if forward.loose.any() else g)
+    error += p * (centred_error + 2 * u * g)
     error += eta * (1 + g)
     error += product_error * _parts_error(forward, p, d_out, v, dropout)
     error += _maximum_residual(
-        forward, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True)
+        forward, d_weights, g, abs(double(delta)), products, (d_out * size).sum(-1, keepdims=True)
     )
     return weight_error, error if forward.all_allowed else np.where(forward.allowed, error, 0)
 
 
 def _parts_error(forward: ForwardPass, weights: Array, upstream: Array, value: Array, dropout: Array) -> Array:
-    """The largest size of the terms that an honest backward pass sums to p (dP − D): b h l s.
+    """The largest size of the terms that a correct backward pass sums to p (dP − D): b h l s.
 
     Where parts of the keys are merged by their log-sum-exp, it is p (dP − E) + p (E − D), E the mean of dP over one
     part. |E| is at most the largest |dP|, and p |E| at most Σ p |dP|, since p is at most the share of its part.
@@ -174,25 +185,27 @@ def _parts_error(forward: ForwardPass, weights: Array, upstream: Array, value: A
     return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
 
 
-def _maximum_residual(forward: ForwardPass, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
+def _maximum_residual(
+    forward: ForwardPass, dp: Array, g: Array, delta: Array, products: Array, outputs: Array
+) -> Array:
     """The residual of the derivative with respect to a maximum, at the key that attains it: b h l s.
 
     The derivative is 0. An implementation that keeps the maximum in its graph computes it as a difference of two
-    sums, whose roundings are left. `maxima` derives the coefficients. The arguments are |dP|, |dP − D|, |D|,
-    Σ |dO| |V| and Σ |dO| |o|.
+    sums, whose roundings are left. The module docstring derives the coefficients. The arguments are |dP|, |dP − D|,
+    |D|, Σ |dO| |V| and Σ |dO| |o|.
     """
     u, a = forward.precision.unit, forward.precision.accumulator
     width, keys, allowed = forward.problem.value.shape[-1], forward.key.shape[-2], forward.allowed
     stored = u if forward.precision.half else 0.0  # where that is more than the accumulator's
     split = _split(forward.precision, width) + _split(forward.precision, 1)  # dO·V, and p V of few keys
     fixed = (a * (2 * width + 8) + split + stored) * products + a * (width + 8) * outputs + 2 * stored * dp
-    per_key = a * (1.5 * products + g + 1.5 * mean)
+    per_key = a * (1.5 * products + g + 1.5 * delta)
     fixed, per_key, weights = (np.where(allowed, array, 0) for array in (fixed, per_key, double(forward.weights)))
     scores = np.where(allowed, double(forward.scores), -np.inf)
     low, high = scores - forward.score_error, scores + forward.score_error
     run = runs(low, high)
     residual = over(run, weights * fixed) + run.length * over(run, weights * per_key)
-    of_row = dp + 2 * g + 2 * mean + 5 * np.maximum(dp, outputs)
+    of_row = dp + 2 * g + 2 * delta + 5 * np.maximum(dp, outputs)
     everything = high >= low.max(-1, keepdims=True, initial=-np.inf)
     residual += stored * everything * (weights * of_row).sum(-1, keepdims=True)
     if forward.loose.any():  # any weights may stand there, so the mean of the sizes is at most the largest
@@ -207,7 +220,7 @@ def summing(precision: Precision, terms: int) -> float:
 
 
 def _split(precision: Precision, terms: int) -> float:
-    """The relative error of a sum of split products. Each has a sign of its own, so that of √n of n terms shows."""
+    """The relative error of a sum of n split products: their errors have independent signs and grow like √n."""
     single = precision.unit == 2.0**-24
     return float(SPLIT * precision.unit / np.sqrt(max(terms, 1))) if single else 0.0
 

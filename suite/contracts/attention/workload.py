@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnsuite import cases as asking
+from attnsuite import cases as base
 from attnsuite.cases import Call, Conventions
 from attnsuite.cases.tensors import generator, grown, moved
 from attnsuite.contracts.attention import feature, oracle
@@ -41,8 +41,8 @@ VERIFIED_SCORES, BLOCK = 2**26, 256
 queries at a time."""
 
 
-class Workload(asking.Workload):
-    """One attention to time. Axes: query b h l e, key b g s e, value b g s e.
+class Workload(base.Workload):
+    """One attention to time. Axes: query b h l e, key b g s e, value b g s v.
 
     `values` are the values of features by their keys: `causal=True`, `key_heads=4`, `mask=Mask()`.
     """
@@ -316,7 +316,7 @@ def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str, factor: f
 
 
 CHANCE = 1e-9
-"""The probability with which an honest implementation may be accused in one round."""
+"""The probability with which a correct implementation may be rejected in one round."""
 
 
 class DropoutWorkload(Workload):

@@ -85,7 +85,7 @@ def draw(
     constant: bool = False,
     **shapes: tuple[int, ...],
 ) -> Inputs:
-    """Inputs with a non-zero mean; weights and biases of several sizes. A tensor's name with a shape replaces it."""
+    """Inputs of magnitude `size` with a mean that is not 0, by name. `x=(2, 4)` overrides the shape of x."""
     sizes = {"x": (*lead, width), "y": (*lead, width), "weight": (width,), "bias": (width,)}
     inputs = {name: random.normal(size=shape) for name, shape in (sizes | shapes).items()}
     inputs["x"] = size * inputs["x"] + shift

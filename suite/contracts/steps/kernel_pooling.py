@@ -1,4 +1,4 @@
-"""The contract `kernel_pooling`: the mean of the values, weighted by a kernel of the distance to their keys.
+"""The contract `kernel_pooling`: Nadaraya–Watson regression, a mean of values weighted by a kernel of distance.
 
     kernel_pooling(query, key, value, *, kernel="gaussian", width=1.0) -> output
 
@@ -11,7 +11,7 @@
     triangular     max(0, 1 − |u|); a document calls it Epanechikov
     epanechikov    max(0, 1 − u²): its factor 3/4 cancels
 
-Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value width). Nadaraya and Watson, both 1964.
+Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value width). Nadaraya (1964), Watson (1964).
 
     no support       a query for which every kernel is zero gives exact zeros; so do no keys. An implementation that
                      divides zero by zero there declares {"empty_row": "nan"}: NaN is expected where there are keys

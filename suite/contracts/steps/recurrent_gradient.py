@@ -254,7 +254,7 @@ LIKELIEST = 3 / 4
 COUNTED = 3
 """The counts in its results: each of two results, and repeated seeds."""
 MEAN_SEEDS = tuple(range(min_seeds(LIKELIEST, COUNTED)))
-"""As many seeds as it takes to accuse an implementation that always gives the likeliest result. With 16 of them, zeros
+"""As many seeds as it takes to reject an implementation that always gives the likeliest result. With 16 of them, zeros
 passed for z_3, which is 0 or 1."""
 
 

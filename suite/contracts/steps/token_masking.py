@@ -29,8 +29,8 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
     bad input        raises: another rank than 2, shapes that differ, special tokens that are not marked by booleans,
                      tokens that are no int64, tokens or a mask token outside the vocabulary, a share outside [0, 1]
 
-Tokens are integers, so that there is one dtype to test: the cases are counted as float32. A run accuses an
-honest implementation with probability ≤ 1e-9.
+Tokens are integers, so that there is one dtype to test: the cases are counted as float32. A run rejects a
+correct implementation with probability ≤ 1e-9.
 
 Not tested:
 

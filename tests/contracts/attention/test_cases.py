@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite import cases as asking
+from attnsuite import cases as base
 from attnsuite.cases import Call, Reply
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
@@ -39,7 +39,7 @@ HALF = ("float16", "bfloat16")
 
 
 @cache
-def every_case() -> dict[str, asking.Case]:
+def every_case() -> dict[str, base.Case]:
     return {case.name: case for case in cases()}
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite import cases as asking
+from attnsuite import cases as base
 from attnsuite.cases import Call, Reply
 from attnsuite.cases.random_cases import CountedCase, DropoutCase
 from attnsuite.contracts import contract, names
@@ -36,7 +36,7 @@ Drawn = Callable[[np.random.Generator, float, tuple[int, ...]], Array]
 correct_dense = as_attention(correct)
 
 
-def verdict_on(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
+def verdict_on(case: base.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
     calls = case.calls(dtype)
     return case.verdict(calls, run_calls(function, calls), case.expected(calls, {}))
 

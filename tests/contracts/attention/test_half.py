@@ -51,8 +51,8 @@ def everything_stored(query: Tensor, key: Tensor, value: Tensor, is_causal: bool
     stored = in_half(query.dtype)
     scores = stored(stored(query.float() @ key.float().mT) / math.sqrt(query.shape[-1]))
     scores = hidden(scores, is_causal)
-    powers = stored(stored(scores - scores.amax(-1, keepdim=True)).exp())
-    return (stored(powers / powers.sum(-1, keepdim=True)) @ value.float()).to(query.dtype)
+    exponentials = stored(stored(scores - scores.amax(-1, keepdim=True)).exp())
+    return (stored(exponentials / exponentials.sum(-1, keepdim=True)) @ value.float()).to(query.dtype)
 
 
 def root_of_scale_stored(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
@@ -62,7 +62,7 @@ def root_of_scale_stored(query: Tensor, key: Tensor, value: Tensor, is_causal: b
 
 
 def powers_of_two_in_tiles(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
-    """The last tile first, each tile's powers stored below the largest score so far, as kernels on tensor cores do."""
+    """The last tile first, each tile's exponentials stored below the largest score so far, as on tensor cores."""
     stored, tile = in_half(query.dtype), 32
     scores = query.float() @ key.float().mT * (query.shape[-1] ** -0.5 / math.log(2))
     scores = hidden(scores, is_causal)
@@ -70,9 +70,9 @@ def powers_of_two_in_tiles(query: Tensor, key: Tensor, value: Tensor, is_causal:
     for start in reversed(range(0, key.shape[-2], tile)):
         part = scores[..., start : start + tile]
         new = torch.maximum(largest, part.amax(-1, keepdim=True))
-        powers, shrink = torch.exp2(part - new), torch.exp2(largest - new)
-        output = output * shrink + stored(powers) @ value[..., start : start + tile, :].float()
-        total, largest = total * shrink + powers.sum(-1, keepdim=True), new
+        exponentials, shrink = torch.exp2(part - new), torch.exp2(largest - new)
+        output = output * shrink + stored(exponentials) @ value[..., start : start + tile, :].float()
+        total, largest = total * shrink + exponentials.sum(-1, keepdim=True), new
     return (output / total).to(query.dtype)
 
 

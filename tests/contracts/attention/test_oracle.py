@@ -62,15 +62,15 @@ def by_definition(problem: Problem) -> Output:
     output: Output = {}
     for b, h, i in np.ndindex(batch, heads, queries):
         g = h // (heads // key_heads)
-        powers = {}
+        exponentials = {}
         for j in range(keys):
             seen = j <= i + ahead and (allowed is None or allowed[b, h, i, j])
             if seen and (bias is None or bias[b, h, i, j] != -np.inf):
                 score = fifty.mpf(scale) * fifty.fdot(zip(problem.query[b, h, i], problem.key[b, g, j], strict=True))
-                powers[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
-        if not powers and problem.conventions.get("empty_row") == "mean":
-            powers = dict.fromkeys(range(keys), fifty.one)
-        weights = {j: power / sum(powers.values()) for j, power in powers.items()}
+                exponentials[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
+        if not exponentials and problem.conventions.get("empty_row") == "mean":
+            exponentials = dict.fromkeys(range(keys), fifty.one)
+        weights = {j: power / sum(exponentials.values()) for j, power in exponentials.items()}
         if kept is not None:
             weights = {j: w / (1 - fifty.mpf(p)) for j, w in weights.items() if kept[b, h, i, j]}
         for v in range(value_width):

@@ -14,7 +14,7 @@ from attnsuite.cases import Case, Conventions
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.steps._randomised import DocumentedMean
-from attnsuite.judging.shares import FALSE_ALARM, MAX_TESTS, exactly, min_seeds
+from attnsuite.judging.shares import FALSE_REJECTION, MAX_TESTS, exactly, min_seeds
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import run_calls
 
@@ -196,7 +196,7 @@ def test_a_constant_output_fails_by_the_number_of_seeds() -> None:
 
 @pytest.mark.parametrize(("likeliest", "statistics"), [(0.5, 3), (0.75, 3), (0.9, 7)])
 def test_fewer_seeds_would_not_distinguish(likeliest: float, statistics: int) -> None:
-    tail = FALSE_ALARM / MAX_TESTS / statistics / 2
+    tail = FALSE_REJECTION / MAX_TESTS / statistics / 2
     enough = min_seeds(likeliest, statistics)
 
     for count, accused in ((enough, True), (enough - 1, False)):

@@ -250,10 +250,10 @@ def largest_of(scores: Tensor) -> Tensor:
     return largest.masked_fill(largest == -math.inf, 0.0)
 
 
-def normalised(powers: Tensor) -> Tensor:
+def normalised(exponentials: Tensor) -> Tensor:
     """Rows that sum to 1; an empty row is 0 / 1."""
-    total = powers.sum(-1, keepdim=True)
-    return powers / total.masked_fill(total == 0, 1.0)
+    total = exponentials.sum(-1, keepdim=True)
+    return exponentials / total.masked_fill(total == 0, 1.0)
 
 
 correct = Dense()
@@ -341,9 +341,9 @@ class Tiled(Computation):
 
     @staticmethod
     def accumulate(before: Partial, tile: Tile) -> Partial:
-        powers = shift(tile.scores, before.largest).exp()
-        output = before.output + (powers * tile.keep) @ tile.value
-        return Partial(output, before.total + powers.sum(-1, keepdim=True), before.largest)
+        exponentials = shift(tile.scores, before.largest).exp()
+        output = before.output + (exponentials * tile.keep) @ tile.value
+        return Partial(output, before.total + exponentials.sum(-1, keepdim=True), before.largest)
 
     @staticmethod
     def merge(parts: list[Partial]) -> Partial:

@@ -206,11 +206,11 @@ BACKWARD = mutants(
 )  # fmt: skip
 
 
-@Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are normalised again")
+@Tiled.instead("accumulate", "dropout reaches the sum of the exponentials too: the kept weights are normalised again")
 def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
     after = Tiled.accumulate(before, tile)
-    powers = shift(tile.scores, before.largest).exp() * tile.keep
-    return after._replace(total=before.total + powers.sum(-1, keepdim=True))
+    exponentials = shift(tile.scores, before.largest).exp() * tile.keep
+    return after._replace(total=before.total + exponentials.sum(-1, keepdim=True))
 
 
 @Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")

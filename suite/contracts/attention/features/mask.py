@@ -159,12 +159,12 @@ def _add_back(forward: ForwardPass, backward: BackwardPass) -> None:
     if "attn_mask" not in forward.problem.gradient_of:
         return
     shape = forward.problem.options["attn_mask"].shape
-    d_scores = abs(backward.scores).astype(np.float64)
+    d_scores = abs(backward.d_scores).astype(np.float64)
     count = d_scores.size / max(math.prod(shape), 1)
     u, a = forward.precision.unit, forward.precision.accumulator
     error = _summed(backward.error + (u + a * count) * d_scores, shape) if count > 1 else backward.error
     backward.gradients["attn_mask"] = backward.with_rounding_error(
-        _summed(backward.scores, shape), error.reshape(shape)
+        _summed(backward.d_scores, shape), error.reshape(shape)
     )
 
 

@@ -36,7 +36,7 @@ def _multiply(forward: ForwardPass) -> None:
 
 
 def _multiply_back(forward: ForwardPass, backward: BackwardPass) -> None:
-    backward.scores, backward.error = _scale(forward) * backward.scores, abs(_scale(forward)) * backward.error
+    backward.d_scores, backward.error = _scale(forward) * backward.d_scores, abs(_scale(forward)) * backward.error
 
 
 # The computation's step

@@ -52,7 +52,7 @@ def _complaint(call: AttentionCall) -> str:
 
 
 def cases() -> Sequence[Case]:
-    """Query i attends keys i − left ≤ j ≤ i + right."""
+    """The cases of a window (left, right): query i attends to keys i − left ≤ j ≤ i + right."""
     from attnsuite.contracts.attention.cases.case import case, single
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}

@@ -55,8 +55,8 @@ def along(axis: int) -> Callable[..., Tensor]:
 
 
 def _with_epsilon(scores: Tensor, epsilon: float) -> Tensor:
-    powers = (scores - largest_of(scores)).exp()
-    return powers / (powers.sum(-1, keepdim=True) + epsilon)
+    exponentials = (scores - largest_of(scores)).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + epsilon)
 
 
 def _turned(weights: Tensor) -> Tensor:
@@ -90,9 +90,9 @@ def less(subtracted: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
 
 
 def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
-    """Without the largest subtracted; where all powers underflow, 0 is divided by 0."""
-    powers = scores.exp()
-    return (powers / powers.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
+    """Without the largest subtracted; where all exponentials underflow, 0 is divided by 0."""
+    exponentials = scores.exp()
+    return (exponentials / exponentials.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
 
 
 MUTANTS = mutants(
@@ -136,7 +136,7 @@ MUTANTS = mutants(
         "divides_by_number_of_keys": Mutation("scores are divided by the number of keys, without a softmax",
             lambda scores, call: attended(scores) / max(scores.shape[-1], 1)),
         "adds_one_to_shifted_sum": Mutation(
-            "1 is added to the sum of the powers after the largest score was subtracted",
+            "1 is added to the sum of the exponentials after the largest score was subtracted",
             lambda scores, call: _with_epsilon(scores, 1.0)),
         "raises_without_keys": Mutation("no keys at all raise an error",
             raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
@@ -203,17 +203,17 @@ MUTANTS = mutants(
 )  # fmt: skip
 
 
-@Dense.instead("softmax", "1 is added to the sum of the powers", source="softmax-one, attention sinks")
+@Dense.instead("softmax", "1 is added to the sum of the exponentials", source="softmax-one, attention sinks")
 def adds_one_to_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     largest = largest_of(scores)
-    powers = (scores - largest).exp()
-    return powers / (powers.sum(-1, keepdim=True) + (-largest).exp())
+    exponentials = (scores - largest).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + (-largest).exp())
 
 
-@Dense.instead("softmax", "1e-5 is added to the sum of the powers")
+@Dense.instead("softmax", "1e-5 is added to the sum of the exponentials")
 def adds_epsilon_to_sum(scores: Tensor, call: AttentionCall) -> Tensor:
-    powers = (scores - largest_of(scores)).exp()
-    return powers / (powers.sum(-1, keepdim=True) + 1e-5)
+    exponentials = (scores - largest_of(scores)).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + 1e-5)
 
 
 @Dense.instead("softmax", "only the 32 keys with the largest scores are attended to", source="top-k attention")

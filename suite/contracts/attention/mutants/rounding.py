@@ -58,13 +58,13 @@ def sums_values_in_half(weights: Tensor, value: Tensor, call: AttentionCall) -> 
     return total
 
 
-@Dense.instead("softmax", "the powers are summed in the half type, key after key", dtypes=HALF)
+@Dense.instead("softmax", "the exponentials are summed in the half type, key after key", dtypes=HALF)
 def sums_powers_in_half(scores: Tensor, call: AttentionCall) -> Tensor:
-    powers = (scores - largest_of(scores)).exp()
-    total = powers[..., :0].sum(-1, keepdim=True)
+    exponentials = (scores - largest_of(scores)).exp()
+    total = exponentials[..., :0].sum(-1, keepdim=True)
     for key in range(call.keys):
-        total = rounded(call.query.dtype)(total + powers[..., key : key + 1])
-    return powers / total.masked_fill(total == 0, 1.0)
+        total = rounded(call.query.dtype)(total + exponentials[..., key : key + 1])
+    return exponentials / total.masked_fill(total == 0, 1.0)
 
 
 @Dense.instead("products", "scores come from squared distances, so that a common offset cancels badly")
@@ -151,7 +151,7 @@ IN_HALF = mutants(
             lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
             with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
-        "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score",
+        "overflows_in_powers": Mutation("the exponentials of a row overflow: float16 without subtracting the largest score",
             lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
         "drops_one_key_of_1024_in_half": Mutation("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),

@@ -238,7 +238,7 @@ MUTANTS = mutants(
     Tiled,
     rescale={
         "does_not_rescale_sum": Mutation(
-            "the output is rescaled when a larger score comes, the sum of the powers is not",
+            "the output is rescaled when a larger score comes, the sum of the exponentials is not",
             with_result(lambda after, before: after._replace(total=before.total))),
         "does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes",
             lambda before, largest: before._replace(largest=largest)),

@@ -36,7 +36,7 @@ class Inputs(NamedTuple):
         return self.factor * (self.query @ self.key.mT) + self.bias
 
     @property
-    def powers(self) -> Tensor:
+    def exponentials(self) -> Tensor:
         """The exponentials of the scores, with a largest value of 1 in each row."""
         return torch.exp(self.scores - self.scores.detach().amax(-1, keepdim=True))
 
@@ -111,9 +111,9 @@ def _of_keys(x: Inputs, keys: slice, floor: Tensor | None = None) -> State:
     scores = x.factor * (x.query @ x.key[..., keys, :].mT) + x.bias[..., keys]
     largest = scores.amax(-1, keepdim=True)
     largest = largest if floor is None else torch.maximum(floor, largest)
-    powers = torch.exp(scores - _zero_if_hidden(largest))
-    output = (powers * x.keep[..., keys]) @ x.value[..., keys, :]
-    return State(largest, powers.sum(-1, keepdim=True), output)
+    exponentials = torch.exp(scores - _zero_if_hidden(largest))
+    output = (exponentials * x.keep[..., keys]) @ x.value[..., keys, :]
+    return State(largest, exponentials.sum(-1, keepdim=True), output)
 
 
 def _zero_if_hidden(largest: Tensor) -> Tensor:
@@ -148,8 +148,8 @@ def _split_keys(x: Inputs) -> Tensor:
 def _two_passes(x: Inputs) -> Tensor:
     """`max(dim).values` passes the whole residual to one key where several are equal; `amax` divides it."""
     scores = x.scores
-    powers = torch.exp(scores - scores.max(-1, keepdim=True).values)
-    return (powers / powers.sum(-1, keepdim=True) * x.keep) @ x.value
+    exponentials = torch.exp(scores - scores.max(-1, keepdim=True).values)
+    return (exponentials / exponentials.sum(-1, keepdim=True) * x.keep) @ x.value
 
 
 def _by_hand(x: Inputs) -> Tensor:
@@ -203,9 +203,9 @@ def _from_the_mask(x: Inputs) -> Tensor:
 def _another_order_each_call(x: Inputs) -> Tensor:
     """Tiles of 16 keys, in an order of their own at each call, so that sums differ as those of atomics do."""
     tiles = [slice(start, start + 16) for start in range(0, x.key.shape[-2], 16)]
-    random, powers = Random(next(_CALLS)), x.powers
-    outputs = ((powers * x.keep)[..., tile] @ x.value[..., tile, :] for tile in random.sample(tiles, len(tiles)))
-    totals = (powers[..., tile].sum(-1, keepdim=True) for tile in random.sample(tiles, len(tiles)))
+    random, exponentials = Random(next(_CALLS)), x.exponentials
+    outputs = ((exponentials * x.keep)[..., tile] @ x.value[..., tile, :] for tile in random.sample(tiles, len(tiles)))
+    totals = (exponentials[..., tile].sum(-1, keepdim=True) for tile in random.sample(tiles, len(tiles)))
     return reduce(torch.add, outputs) / reduce(torch.add, totals)
 
 
@@ -289,13 +289,13 @@ def _split_in_five(x: Inputs) -> Tensor:
 
 
 def _part(x: Inputs, part: slice) -> tuple[Tensor, Tensor]:
-    """The output of some keys, and the logarithm to base 2 of the sum of their powers."""
+    """The output of some keys, and the logarithm to base 2 of the sum of their exponentials."""
     scores = (x.factor * LOG2_E) * (x.query @ x.key[..., part, :].mT) + LOG2_E * x.bias[..., part]
     largest = _clamped(scores.detach().amax(-1, keepdim=True))
-    powers = torch.exp2(scores - largest)
-    total = powers.sum(-1, keepdim=True)
+    exponentials = torch.exp2(scores - largest)
+    total = exponentials.sum(-1, keepdim=True)
     some = total.masked_fill(total == 0, 1.0)
-    output = (powers * x.keep[..., part]) @ x.value[..., part, :] / some
+    output = (exponentials * x.keep[..., part]) @ x.value[..., part, :] / some
     return output, (largest + some.log2()).masked_fill(total == 0, -math.inf)
 
 
@@ -320,9 +320,9 @@ class _TileByTile(torch.autograd.Function):
         query, key, value, bias, keep, factor = inputs
         scores = (factor * LOG2_E) * (query @ key.mT) + LOG2_E * bias
         largest = scores.amax(-1, keepdim=True)
-        powers = torch.exp2(scores - largest)
-        total = powers.sum(-1, keepdim=True)
-        output: Tensor = ((powers * keep) @ value) / total
+        exponentials = torch.exp2(scores - largest)
+        total = exponentials.sum(-1, keepdim=True)
+        output: Tensor = ((exponentials * keep) @ value) / total
         ctx.save_for_backward(query, key, value, bias, keep, largest + total.log2(), output)
         ctx.factor = factor
         return output
@@ -354,7 +354,7 @@ def _tiled_backward(x: Inputs) -> Tensor:
 def _rescales_seldom(x: Inputs) -> Tensor:
     """An online softmax that takes over a larger maximum only if it is larger by more than 8.
 
-    All scores are reduced by 8 first, since powers above 1 would overflow with large values.
+    All scores are reduced by 8 first, since exponentials above 1 would overflow with large values.
     """
     largest, total, output = torch.tensor(-1e30).to(x.query), x.query.new_zeros(()), x.query.new_zeros(())
     for start in range(0, x.key.shape[-2], 32):
@@ -362,9 +362,9 @@ def _rescales_seldom(x: Inputs) -> Tensor:
         scores = x.factor * (x.query @ x.key[..., tile, :].mT) + x.bias[..., tile]
         of_tile = scores.detach().amax(-1, keepdim=True)
         larger = torch.where(of_tile > largest + 8, of_tile, largest)
-        powers, shrink = torch.exp(scores - larger - 8), torch.exp(largest - larger)
-        total = total * shrink + powers.sum(-1, keepdim=True)
-        output = output * shrink + (powers * x.keep[..., tile]) @ x.value[..., tile, :]
+        exponentials, shrink = torch.exp(scores - larger - 8), torch.exp(largest - larger)
+        total = total * shrink + exponentials.sum(-1, keepdim=True)
+        output = output * shrink + (exponentials * x.keep[..., tile]) @ x.value[..., tile, :]
         largest = larger
     return output / total
 
@@ -379,8 +379,8 @@ def _polynomial(x: Inputs) -> Tensor:
     for degree in range(9 if single else 15, -1, -1):  # the remainder is below 2⁻³⁰, or 2⁻⁵⁵
         power = power * (shifted - whole) + math.log(2) ** degree / math.factorial(degree)
     half = whole / 2 - whole / 2 % 1
-    powers = torch.ldexp(torch.ldexp(power, half), whole - half)
-    return ((powers * x.keep) @ x.value) / powers.sum(-1, keepdim=True)
+    exponentials = torch.ldexp(torch.ldexp(power, half), whole - half)
+    return ((exponentials * x.keep) @ x.value) / exponentials.sum(-1, keepdim=True)
 
 
 STYLES: dict[str, tuple[str, Core]] = {
