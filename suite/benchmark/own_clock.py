@@ -19,8 +19,8 @@ SHORT_MARGIN = 1e-4
 """Seconds that a call may take beyond its claim, if that is more than `CLAIM_MARGIN`: the overhead of requests
 varies by as much."""
 MOST_OUTLYING = 2.0
-"""Factor by which the median sample may be further off than the lower quartile before it counts: a busy machine
-delays many samples."""
+"""The ratio of the median to the lower quartile up to which only the quartile counts: a busy machine delays many
+samples."""
 
 
 @dataclass
@@ -33,13 +33,13 @@ class RequestOverhead:
     seconds: float = 0.0
     """Median seconds of a sample without calls."""
     jitter: float = 0.0
-    """Seconds of the slowest tenth of these: a shorter wait is no sign of a false claim."""
+    """Their 90th percentile in seconds: waiting that long is no sign of a false claim."""
     head_start: float = math.inf
     """Seconds of launching a call while the device flushes its cache."""
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> RequestOverhead:
-        """From the samples of all entries."""
+        """The overhead of the entry with the shortest idle requests; zero without samples."""
         measured = [entry for entry in entries if entry.samples]
         if not measured:
             return cls()
@@ -59,9 +59,9 @@ def check_samples(entry: Entry, overhead: RequestOverhead, disturbance: Disturba
         return
     claims = [_claimed(sample, entry) for sample in entry.samples]
     elapsed_times = [sample.elapsed - overhead.seconds for sample in entry.samples]
-    times = [elapsed / claim for elapsed, claim in zip(elapsed_times, claims, strict=True)]
-    entry.own_clock = median(times)
-    least = max(quick(times), entry.own_clock / MOST_OUTLYING)
+    ratios = [elapsed / claim for elapsed, claim in zip(elapsed_times, claims, strict=True)]
+    entry.own_clock = median(ratios)
+    least = max(quick(ratios), entry.own_clock / MOST_OUTLYING)
     if is_far_off(least, median(claims), overhead):
         threads = entry.participant.threads
         if reason := (disturbance or Disturbance()).explains(least, MAX_CLAIM_RATIO, threads):
@@ -81,8 +81,8 @@ def call_seconds(entry: Entry, overhead: RequestOverhead) -> float:
     claim = median(entry.seconds)
     if entry.cache != "hot" or not entry.samples:
         return claim
-    of_calls = [sample.elapsed - overhead.seconds - _made(sample, entry) for sample in entry.samples]
-    return max(claim, median(of_calls) / entry.calls)
+    elapsed = [sample.elapsed - overhead.seconds - _made(sample, entry) for sample in entry.samples]
+    return max(claim, median(elapsed) / entry.calls)
 
 
 def _claimed(sample: Sample, entry: Entry) -> float:
@@ -95,9 +95,9 @@ def _made(sample: Sample, entry: Entry) -> float:
     return sample.made if entry.direction in ("backward", STEP) else 0.0
 
 
-def is_far_off(times: float, claim: float, overhead: RequestOverhead) -> bool:
-    """Whether this ratio to the claim is more than the waiting of a busy machine."""
-    return times > MAX_CLAIM_RATIO and (times - 1) * claim > overhead.jitter
+def is_far_off(ratio: float, claim: float, overhead: RequestOverhead) -> bool:
+    """Whether waiting on a busy machine cannot explain this ratio of elapsed time to claim."""
+    return ratio > MAX_CLAIM_RATIO and (ratio - 1) * claim > overhead.jitter
 
 
 def unbounded_reason(entry: Entry) -> str:
@@ -112,9 +112,9 @@ def margin(entry: Entry, overhead: RequestOverhead) -> float:
     return max(CLAIM_MARGIN, SHORT_MARGIN / call_seconds(entry, overhead))
 
 
-def unbounded(times: float, what: str = "calls on new inputs", margin: float = CLAIM_MARGIN) -> str:
-    """The note of a row whose calls took `times` times as long as claimed; empty within the margin."""
-    return f"{what} took {times:.2f} times as long" if times > 1 + margin else ""
+def unbounded(ratio: float, what: str = "calls on new inputs", margin: float = CLAIM_MARGIN) -> str:
+    """The note of a row whose calls took `ratio` times as long as claimed; empty within the margin."""
+    return f"{what} took {ratio:.2f} times as long" if ratio > 1 + margin else ""
 
 
 def quick(seconds: Sequence[float]) -> float:

@@ -1,6 +1,6 @@
 """Rounds: in each, every entry takes one sample, in random order, so that a disturbance affects all entries.
 
-More rounds follow, within the budget, while they depend on each other: intervals are wider then.
+Dependent rounds widen the intervals, so that more rounds follow, within the budget.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from attnsuite.model.faster import compare
 from attnsuite.model.statistics import interval
 
 FEWEST_OF_SLOW = 3
-"""Rounds of every entry at least, however slow it is."""
+"""The fewest rounds of an entry, however slow it is."""
 LONGEST_RACE = 45.0
-"""Seconds of timed calls after which an entry may stop before the rounds that a verdict takes: twelve rounds of a
-call of 5 s, by twelve implementations, would take 12 minutes."""
+"""Seconds of timed calls after which an entry may stop with fewer rounds than a verdict needs: twelve rounds of a call
+of 5 s, by twelve implementations, would take 12 minutes."""
 SAME_CALLS_WITHIN = 2
 """Entries within this factor of the baseline make as many calls in a sample as it does. Beyond it, samples would
 differ too much in length."""
@@ -38,12 +38,11 @@ def race(
     reference: Entry | None = None,
     load: Callable[[], Load] = Load,
 ) -> int:
-    """Sample all entries round by round until their intervals are narrow or their budgets spent, then prove their
-    times.
+    """Sample all entries in rounds until intervals are narrow or budgets are spent; then prove the claimed times.
 
     `budget` is seconds of timed calls for each. Every entry stores these `rows` of one round, the same for all, chosen
-    at random. The `reference` is sampled with the others, and neither compared nor proved. `load` measures the load by
-    other processes meanwhile. Returns the number of rounds.
+    at random. The `reference` is sampled with the others, but is neither compared nor proved. `load` measures the load
+    by other processes. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
     fewest = max(MIN_ROUNDS, rounds_needed(len(entries) - 1))

@@ -24,7 +24,9 @@ Key = tuple[str, str]
 """A case and a dtype."""
 CACHED = (Status.PASSED, Status.UNSUPPORTED)
 """The stored statuses. A failure is tested again, because the machine may have caused it."""
-SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
+IGNORED_VARIABLES = frozenset(
+    {"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"}
+)
 """Environment variables that differ between terminals and affect no library. All others are part of the digest."""
 
 
@@ -36,43 +38,43 @@ class _Stored(msgspec.Struct):
 
 
 class VerdictCache:
-    """Verdicts on one device, one file per implementation. Without `believed` they are written and not read.
+    """Verdicts on one device, one file per implementation. With `reads=False` it only stores new verdicts.
 
     A digest covers the implementation's file and the files next to it that it imports, the suite, every installed
     distribution, the machine and the environment. Other files that an implementation reads are not covered.
     """
 
-    def __init__(self, device: str, believed: bool = True) -> None:
-        self._device, self._believed = device, believed
+    def __init__(self, device: str, reads: bool = True) -> None:
+        self._device, self._reads = device, reads
         self._digests: dict[str, str] = {}
 
     def outcomes(self, declaration: Declaration) -> dict[Key, Outcome]:
         """The valid outcomes of an implementation; none if a dependency has changed or is unreadable."""
         digest = self._digests[declaration.full_name] = self._digest(declaration)
-        stored = _read(self._place(declaration), digest, list[Outcome]) if self._believed and declaration.file else None
+        stored = _read(self._file(declaration), digest, list[Outcome]) if self._reads and declaration.file else None
         return {(outcome.case, outcome.dtype): outcome for outcome in stored or () if outcome.status in CACHED}
 
     def store(self, declaration: Declaration, outcomes: Iterable[Outcome]) -> None:
         """Store outcomes, if the source has not changed since the call of `outcomes`."""
         digest = self._digests.get(declaration.full_name)
         if declaration.file and digest == self._digest(declaration):
-            _write(self._place(declaration), digest, [outcome for outcome in outcomes if outcome.status in CACHED])
+            _write(self._file(declaration), digest, [outcome for outcome in outcomes if outcome.status in CACHED])
 
-    def _place(self, declaration: Declaration) -> Path:
+    def _file(self, declaration: Declaration) -> Path:
         parts = (declaration, declaration.backend) if declaration.backend else (declaration,)
         named = [word for part in parts for word in (str(Path(part.file).absolute()), part.function)]
         return cache_folder() / "verdicts" / f"{_hash([declaration.full_name, self._device, *named])}.json"
 
     def _digest(self, declaration: Declaration) -> str:
-        variables = {name: value for name, value in os.environ.items() if name not in SESSION}
-        here = msgspec.structs.asdict(machine.here()), sys.path, variables
-        return _hash([*_versions(), self._device, *here, asdict(declaration), registry.source_hash(declaration)])
+        variables = {name: value for name, value in os.environ.items() if name not in IGNORED_VARIABLES}
+        setting = msgspec.structs.asdict(machine.here()), sys.path, variables
+        return _hash([*_versions(), self._device, *setting, asdict(declaration), registry.source_hash(declaration)])
 
 
 def needs_of(
     contract: str, dtype: str, device: str, compute: Callable[[], Mapping[str, Collection[str]]]
 ) -> Mapping[str, Collection[str]]:
-    """The features that each case needs, by name: stored ones of this version of the suite, or computed from all cases.
+    """The features that each case needs, by name of the case: stored by this version of the suite, or computed now.
 
     `dtype` and `device` select cases, unless empty.
     """
@@ -95,7 +97,7 @@ def _versions() -> list[Any]:
 
 
 def _read(place: Path, digest: str, kind: Any) -> Any:
-    """The value stored under this digest, which is validated with the value; None without one."""
+    """The value that a file stores under this digest; None without one, or if the file is damaged."""
     with suppress(OSError, msgspec.MsgspecError):
         stored = msgspec.json.decode(place.read_bytes(), type=_Stored)
         if stored.digest == _hash([digest, bytes(stored.value).decode()]):
@@ -112,5 +114,5 @@ def _write(place: Path, digest: str, value: Any) -> None:
 
 
 def _hash(value: Any) -> str:
-    """The first 24 digits of a value's SHA-256."""
+    """The first 24 hexadecimal digits of the SHA-256 of a value as JSON."""
     return hashlib.sha256(msgspec.json.encode(value, enc_hook=str, order="deterministic")).hexdigest()[:24]

@@ -63,7 +63,7 @@ def run(options: Bench) -> int:
         return status(stored)
     folder = sharding.place(options.results, options.shard)
     for benchmark in here:
-        benchmark.cache = VerdictCache(request.device, believed=not options.recheck)
+        benchmark.cache = VerdictCache(request.device, reads=not options.recheck)
     tables = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if options.json == "-" else sys.stdout
     with JsonRows(options.json) as rows, open_run(folder, new) as writer:

@@ -19,22 +19,23 @@ from attnsuite.model.temporary import temporary
 def results_at(folder: Path, commit: str) -> Iterator[Path]:
     """Unpack a folder as it was at a commit (any name that git accepts) into a temporary folder of the same name.
 
-    The folder itself may be gone. The temporary folder is removed when the context ends. Raises UsageError for a folder
-    outside of a repository, for an unknown commit, and for a commit without the folder.
+    The folder need not exist any more. The temporary folder is removed when the context ends. Raises UsageError for a
+    folder outside of a repository, for an unknown commit, and for a commit without the folder.
     """
     top = _top(folder)
     name = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}").stdout.decode()
     if not commit or not name:
         raise UsageError(f"the repository {top} has no commit {commit!r:.80} (a shallow clone lacks the older ones)")
     inside = folder.resolve().relative_to(top).as_posix()
-    tree = f"{name.strip()}:{'' if inside == '.' else inside}"  # not the path: attributes may leave it out of archives
+    # A tree instead of a path, which .gitattributes may exclude from archives
+    tree = f"{name.strip()}:{'' if inside == '.' else inside}"
     if _git(top, "cat-file", "-t", tree).stdout.strip() != b"tree":
         raise UsageError(f"the commit {commit:.80} of {top} has no folder {inside}")
     packed = _git(top, "archive", "--format=tar", tree)
     if packed.returncode:
         raise UsageError(f"git cannot read {inside} at {commit:.80}: {_message(packed)}")
-    with temporary() as made:
-        place = made / (folder.resolve().name or "results")
+    with temporary() as parent:
+        place = parent / (folder.resolve().name or "results")
         place.mkdir()
         unpack(packed.stdout, place)
         yield place
@@ -60,7 +61,7 @@ def split(word: str) -> tuple[Path, str]:
     """Split a word such as `results@HEAD~3` into its folder and its commit, which may be empty.
 
     A word that exists as a path is a folder. Otherwise the folder ends at the first `@` before which something exists,
-    or at the first `@`, because the folder may be gone.
+    or at the first `@`, because the folder need not exist.
     """
     ends = [place for place, letter in enumerate(word) if letter == "@" and place]
     if Path(word).exists() or not ends:
@@ -72,23 +73,24 @@ def split(word: str) -> tuple[Path, str]:
 def _top(folder: Path) -> Path:
     """The root of the repository that contains, or contained, a folder."""
     existing = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.is_dir())
-    shown = _git(existing, "rev-parse", "--show-toplevel")
-    if shown.returncode:
-        raise UsageError(f"{folder} is in no git repository that can be read ({_message(shown)})")
-    return Path(os.fsdecode(shown.stdout.removesuffix(b"\n"))).resolve()
+    result = _git(existing, "rev-parse", "--show-toplevel")
+    if result.returncode:
+        raise UsageError(f"{folder} is in no git repository that can be read ({_message(result)})")
+    return Path(os.fsdecode(result.stdout.removesuffix(b"\n"))).resolve()
 
 
-def _message(done: subprocess.CompletedProcess[bytes]) -> str:
+def _message(result: subprocess.CompletedProcess[bytes]) -> str:
     """The first line of an error message of git."""
-    return done.stderr.decode(errors="replace").strip().partition("\n")[0] or f"it ended with status {done.returncode}"
+    line = result.stderr.decode(errors="replace").strip().partition("\n")[0]
+    return line or f"it ended with status {result.returncode}"
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git and return its output. Raises UsageError if git is missing or does not end."""
-    surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    """Run git and return its status and output. Raises UsageError if git cannot start or exceeds TIME_LIMIT."""
+    environment = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(folder), *arguments]
     try:
-        return subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, env=surroundings, check=False)
+        return subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, env=environment, check=False)
     except subprocess.TimeoutExpired:
         raise UsageError(f"git did not end within {TIME_LIMIT} s in {folder}") from None
     except OSError as error:

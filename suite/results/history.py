@@ -27,7 +27,7 @@ from attnsuite.model.rows import Amount, Count, Name, Row, Text, lean, table_in_
 from attnsuite.model.statistics import interval
 from attnsuite.results.format import DamagedFile, read_rows
 from attnsuite.results.recorded import machines, runs_of
-from attnsuite.results.steps import LEAST, steps_of
+from attnsuite.results.steps import MIN_RUNS, steps_of
 
 FILE = "history.csv"
 LEAST_MEMORY = 2**20
@@ -173,7 +173,7 @@ class History:
     runs: tuple[PastRun, ...] = ()
     series: tuple[Series, ...] = ()
     events: tuple[Event, ...] = ()
-    least: int = 2 * LEAST
+    least: int = 2 * MIN_RUNS
     """Runs that a series needs for a step to be found."""
 
 

@@ -1,12 +1,12 @@
-"""Where the level of a series changed for good: steps that at least two runs on either side show.
+"""Steps of a series of runs: lasting changes of its level, with at least two runs on either side.
 
-1. A median of three neighbours removes what a single run shows, and keeps every level of two runs or more.
+1. A median of three neighbours removes outliers of one run, and keeps every level of two runs or more.
 2. `ruptures` places candidates: the optimal partition into levels of at least two runs (Killick et al., 2012, PELT).
-3. Candidates are tested on the runs as they were, the weakest is dropped and the rest tested again, until all hold.
+3. All candidates are tested on the unfiltered runs. Until all are significant, the weakest is dropped.
 
-The test is a moderated t-test between the medians of the two levels (Smyth, 2004): a few runs hardly tell the spread of
-a series, so it is combined with the usual spread of the machine's series. It holds at LEVEL for all places in all
-series of a machine together (Bonferroni), and only beyond MARGIN.
+The test is a moderated t-test between the medians of the two levels (Smyth, 2004). A few runs are a poor estimate of a
+series' spread, so the estimate is combined with the usual spread of the machine's series. LEVEL is that of all places
+in all series of a machine together (Bonferroni). Steps within MARGIN do not count.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ from statistics import median
 
 from attnsuite.model import UsageError
 from attnsuite.model.faster import MARGIN
-from attnsuite.model.statistics import LEVEL, student
+from attnsuite.model.statistics import LEVEL, MAD_TO_DEVIATION, student
 
-LEAST = 2
+MIN_RUNS = 2
 """Runs on either side of a step."""
 PENALTY = 2.0
-"""The least gain of a further level, in squared standard deviations times log(runs): small, because a test follows."""
+"""The penalty of a further level, in squared standard deviations times log(runs): small, because a test follows."""
 USUAL = 0.01
 """The least usual spread between runs, as a share: the same code in another process on a quiet machine."""
-WEIGHT = 4
-"""The number of runs for which the usual spread counts in a series: spreads of a machine's series differ by 2×."""
-CLIPPED = 3.0
-"""Distances from a level beyond this many standard deviations count as this many, so that one odd run hides no step."""
-CLEAR = 0.75
+USUAL_DOF = 4
+"""Degrees of freedom of the usual spread in the test (the prior): spreads of a machine's series differ by 2×."""
+MAX_DISTANCE = 3.0
+"""Standard deviations to which distances from a level are limited, so that one outlier hides no step."""
+MIN_ON_SIDE = 0.75
 """The share of a level's runs that have to lie on its side of a step: all of two or three."""
-TO_SIGMA = 1.4826
-"""The standard deviation of a normal distribution as a multiple of its MAD (median absolute difference)."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Step:
 
 def steps_of(series: Sequence[Sequence[float]]) -> list[list[Step]]:
     """The steps of all series of a machine; a series is the logarithms of its values, one per run."""
-    long = sum(len(logs) >= 2 * LEAST for logs in series)
+    long = sum(len(logs) >= 2 * MIN_RUNS for logs in series)
     usual = usual_spread(series)
     return [steps(logs, usual, long) for logs in series]
 
@@ -67,32 +65,32 @@ def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[
 
 
 def candidates(logs: Sequence[float]) -> list[int]:
-    """The places where levels may begin."""
-    if len(logs) < 2 * LEAST:
+    """The indices where levels may begin, in order. UsageError if `ruptures` is not installed."""
+    if len(logs) < 2 * MIN_RUNS:
         return []
     try:
         import numpy
         from ruptures import Pelt
     except ImportError as error:
         raise UsageError(f"steps need ruptures ({error}): pip install attnsuite[history]") from None
-    scale = max(TO_SIGMA * median(abs(b - a) for a, b in pairwise(logs)) / math.sqrt(2), USUAL / 4)
+    scale = max(MAD_TO_DEVIATION * median(abs(b - a) for a, b in pairwise(logs)) / math.sqrt(2), USUAL / 4)
     inner = [sorted(logs[place - 1 : place + 2])[1] for place in range(1, len(logs) - 1)]
     calm = numpy.array([inner[0], *inner, inner[-1]])
-    search = Pelt(model="l2", min_size=LEAST, jump=1).fit((calm - calm.mean()) / scale)
+    search = Pelt(model="l2", min_size=MIN_RUNS, jump=1).fit((calm - calm.mean()) / scale)
     return list(search.predict(pen=PENALTY * math.log(len(logs))))[:-1]
 
 
 def spread(logs: Sequence[float], starts: Sequence[int], usual: float = USUAL) -> tuple[float, int]:
     """The standard deviation of runs from their level, and its degrees of freedom."""
-    off = [abs(value - median(part)) for part in _parts(logs, starts) for value in part]
-    free = len(logs) - len(starts) - 1
-    most = CLIPPED * max(TO_SIGMA * median(off), usual)
-    return math.sqrt(sum(min(distance, most) ** 2 for distance in off) / free) if free > 0 else 0.0, free
+    distances = [abs(value - median(part)) for part in _parts(logs, starts) for value in part]
+    dof = len(logs) - len(starts) - 1
+    limit = MAX_DISTANCE * max(MAD_TO_DEVIATION * median(distances), usual)
+    return math.sqrt(sum(min(distance, limit) ** 2 for distance in distances) / dof) if dof > 0 else 0.0, dof
 
 
 def usual_spread(series: Sequence[Sequence[float]]) -> float:
     """The usual spread of series: the median of their spreads, but at least USUAL."""
-    spreads = [spread(logs, candidates(logs))[0] for logs in series if len(logs) >= 2 * LEAST]
+    spreads = [spread(logs, candidates(logs))[0] for logs in series if len(logs) >= 2 * MIN_RUNS]
     return max(USUAL, median(spreads)) if spreads else USUAL
 
 
@@ -103,13 +101,13 @@ def _parts(logs: Sequence[float], starts: Sequence[int]) -> list[Sequence[float]
 def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: float, series: int) -> Step:
     """The step at one of the candidates, with its interval."""
     before, after = _parts(logs, starts)[place : place + 2]
-    own, free = spread(logs, starts, usual)
-    sigma = math.sqrt((WEIGHT * usual**2 + free * own**2) / (WEIGHT + free))
+    own, dof = spread(logs, starts, usual)
+    sigma = math.sqrt((USUAL_DOF * usual**2 + dof * own**2) / (USUAL_DOF + dof))
     error = sigma * math.sqrt(_variance(len(before)) + _variance(len(after)))
-    doubt = (1 - LEVEL) / series / max(1, len(logs) - 2 * LEAST + 1)
-    half = student(WEIGHT + free, doubt / 2) * error
-    by = median(after) - median(before)
-    return Step(starts[place], math.exp(by), math.exp(by - half), math.exp(by + half))
+    doubt = (1 - LEVEL) / series / max(1, len(logs) - 2 * MIN_RUNS + 1)
+    half = student(USUAL_DOF + dof, doubt / 2) * error
+    shift = median(after) - median(before)
+    return Step(starts[place], math.exp(shift), math.exp(shift - half), math.exp(shift + half))
 
 
 def _is_clear(logs: Sequence[float], starts: Sequence[int], place: int) -> bool:
@@ -118,7 +116,7 @@ def _is_clear(logs: Sequence[float], starts: Sequence[int], place: int) -> bool:
     low, high = sorted((before, after), key=median)
     middle = (median(low) + median(high)) / 2
     shares = sum(value < middle for value in low) / len(low), sum(value > middle for value in high) / len(high)
-    return min(shares) >= CLEAR
+    return min(shares) >= MIN_ON_SIDE
 
 
 def _variance(count: int) -> float:

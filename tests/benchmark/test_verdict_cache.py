@@ -42,7 +42,7 @@ def test_what_passed_is_stored_and_what_failed_is_not(mine: Declaration) -> None
     store(mine)
 
     assert VerdictCache("cpu").outcomes(mine) == {("plain/small", "float32"): PASSED}
-    assert not VerdictCache("cpu", believed=False).outcomes(mine)
+    assert not VerdictCache("cpu", reads=False).outcomes(mine)
     assert not VerdictCache("cuda").outcomes(mine)
 
 

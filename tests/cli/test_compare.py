@@ -97,7 +97,7 @@ def test_two_files_are_timed_against_each_other_with_a_baseline(write, status_of
     baselines, real = [], table.race
     monkeypatch.setattr(table, "race", lambda *given: (baselines.append(given[5].name), real(*given))[1])
     write("old.py", PLAIN.format(""))
-    monkeypatch.setattr(interleaved, "WEIGHED_PAIRS", 1)  # what they take is no question here
+    monkeypatch.setattr(interleaved, "MEMORY_PAIRS", 1)  # memory is not compared here
     write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(60)] else "))
     small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
 

@@ -218,7 +218,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused_and_unchanged(tmp_path: Path
     trained(tmp_path)
     at(tmp_path).path.write_bytes(damaged := DAMAGES[damage](at(tmp_path).path.read_bytes()))
 
-    with pytest.raises(UsageError, match=r"toy\.checkpoint is no whole checkpoint of this version: move it"):
+    with pytest.raises(UsageError, match=r"toy\.checkpoint is damaged, or a checkpoint of another version; move it"):
         trained(tmp_path)
 
     assert at(tmp_path).path.read_bytes() == damaged

@@ -1,6 +1,6 @@
-"""Tasks, the training loop, and its checkpoints, one after each epoch.
+"""Training: tasks, the training loop, and a checkpoint after each epoch.
 
-On one machine a seed determines the curve, bit by bit: every random number comes from one generator, whose state is in
+On one machine a seed determines every bit of the curve. All random numbers come from one generator, whose state is in
 the checkpoint, and torch runs on one thread with deterministic algorithms.
 """
 
@@ -48,9 +48,9 @@ class Training:
     """The mean loss of a batch, a tensor without axes. Dropout uses the generator; an attention backend uses torch's
     own, which each step seeds."""
     scores: Callable[[], Mapping[str, float]]
-    """Scores of the current weights, by name, on held-out data."""
+    """Returns the scores of the current weights on held-out data, by name."""
     baselines: Callable[[], Mapping[str, float]] = dict
-    """Scores of simpler methods on the same data, such as logistic regression or chance."""
+    """Returns the scores of simpler methods on the same data, such as logistic regression or chance, by name."""
 
 
 @dataclass(frozen=True)
@@ -173,13 +173,14 @@ class _Loop:
         self.seconds = 0.0
 
     def rate(self) -> float:
+        """The learning rate of the next epoch."""
         first: float = self.task.config["learning_rate"]
         falls = first / self.task.epochs if self.task.config.get("rate_falls") else 0.0
         return first - falls * len(self.curve)
 
     def epoch(self, stays: str) -> None:
         """Train one epoch and add its mean loss to the curve. `stays` is the end of an error, about the checkpoint."""
-        began, losses = time.process_time(), []
+        start, losses = time.process_time(), []
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate()
         for number, batch in enumerate(self.training.batches(self.random), 1):
@@ -193,7 +194,7 @@ class _Loop:
                 raise UsageError(f"{self.task.name}: {what} {where}, and should be finite{stays}")
             losses.append(loss)
         self.curve.append(math.fsum(losses) / len(losses))
-        self.seconds += time.process_time() - began
+        self.seconds += time.process_time() - start
 
     def step(self, batch: Batch) -> tuple[float, float]:
         """Return the loss and the norm of the gradient, after a step of the optimiser if both are finite."""
@@ -209,6 +210,7 @@ class _Loop:
         return value, norm
 
     def state(self) -> State:
+        """What a checkpoint stores."""
         return {
             "weights": {name: tensor.detach() for name, tensor in self.training.weights.items()},
             "optimiser": self.optimiser.state_dict(),
@@ -218,6 +220,7 @@ class _Loop:
         }
 
     def restore(self, state: State) -> None:
+        """Continue from the state of a checkpoint."""
         with torch.no_grad():
             for name, tensor in self.training.weights.items():
                 tensor.copy_(state["weights"][name])
@@ -229,8 +232,8 @@ class _Loop:
 # Checkpoints: the state after an epoch, in a file that is replaced atomically. Its first line has the SHA-256 of the
 # other bytes, because PyTorch's format does not detect a damaged number.
 
-FIRST_WORDS = b"attnsuite checkpoint, sha256 "
-LONGEST = 200
+HEADER = b"attnsuite checkpoint, sha256 "
+MAX_NAME = 200
 """Characters of a training's name in a file name: file systems allow 255."""
 
 
@@ -263,12 +266,12 @@ class Checkpoint:
         except OSError as error:
             raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
         except Exception as error:  # damaged, or not a file that `write` writes
-            says = f"{self.path} is no whole checkpoint of this version: move it away to begin anew"
+            says = f"{self.path} is damaged, or a checkpoint of another version; move it away to start again"
             raise UsageError(says) from error
         if differences := list(_differences(identity, json.loads(json.dumps(self.identity)))):
             raise UsageError(
                 f"the checkpoint {self.path} is of another configuration ({'; '.join(differences)}): "
-                "delete it to begin anew, or name another folder"
+                "delete it to start again, or name another folder"
             )
         return state  # type: ignore[no-any-return]
 
@@ -285,12 +288,12 @@ def _file_name(name: str) -> str:
     """A valid file name, different for each name."""
     plain = re.sub(r"[^A-Za-z0-9_.+-]", "-", name)
     own = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
-    return plain if plain == name.replace("/", "-") and len(plain) < LONGEST else f"{plain[:LONGEST]}.{own}"
+    return plain if plain == name.replace("/", "-") and len(plain) < MAX_NAME else f"{plain[:MAX_NAME]}.{own}"
 
 
 def first_line(saved: bytes | memoryview) -> bytes:
     """The first line of a file with these bytes."""
-    return FIRST_WORDS + hashlib.sha256(saved).hexdigest().encode() + b"\n"
+    return HEADER + hashlib.sha256(saved).hexdigest().encode() + b"\n"
 
 
 def digest(identity: Mapping[str, Any]) -> str:
