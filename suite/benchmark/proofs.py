@@ -178,56 +178,56 @@ class Prover:
         """The lowest and the highest ratio of the time of a call to its claim.
 
         This process may wake up more slowly than the entry that measures the overhead, which matters for a short call.
-        But its own idle requests may have been made long on purpose. Both are possible.
+        But a submission may also prolong its own idle requests on purpose.
         """
         slack = 0.0 if self.is_long else SHORT_ALLOWANCE + allowances.head_start
         own = quick(self.idle) if self.idle else allowances.idle
         longest = allowances.idle if self.is_long else max(allowances.idle, own)
-        least = self.ratio(longest + slack) / allowances.drift
-        return least, max(least, self.ratio(min(allowances.idle, own) + slack) / min(allowances.drift, MOST_DRIFT))
+        low = self.ratio(longest + slack) / allowances.drift
+        return low, max(low, self.ratio(min(allowances.idle, own) + slack) / min(allowances.drift, MOST_DRIFT))
 
     def conclude(self, allowances: Allowances) -> bool:
-        """Decide whether the claim is believed or refused; False if that takes more passes.
+        """Accept or refuse the claim; False if that needs more passes.
 
         It is refused if nothing explains the time of calls. It is marked as not bounded if something may, such as a
         machine that other processes kept busy.
         """
         entry, claim = self.entry, quick(self.entry.seconds)
-        least, times = self.bounds(allowances)
-        most = margin(entry, self.overhead) if self.is_long else self._tolerance - 1
-        if times > 1 + most and not self.may_refuse:
+        low, high = self.bounds(allowances)
+        allowed = margin(entry, self.overhead) if self.is_long else self._tolerance - 1
+        if high > 1 + allowed and not self.may_refuse:
             return False
         uncertain = allowances.uncertainty(claim) + allowances.waking(entry.participant.threads)
-        disturbed = (least - 1) * claim <= uncertain
-        if least > self._tolerance and (not disturbed or (self.is_long and least > NO_TIME)):
-            self._refuse_unless(allowances.disturbance, least, times)
+        disturbed = (low - 1) * claim <= uncertain
+        if low > self._tolerance and (not disturbed or (self.is_long and low > NO_TIME)):
+            self._refuse_unless(allowances.disturbance, low, high)
             return True
-        words = unbounded(times, margin=most)
+        words = unbounded(high, margin=allowed)
         if self.is_long:
-            entry.own_clock = max(times, entry.own_clock or 0.0)
-            words = words or unbounded(entry.own_clock, "its samples", most)
+            entry.own_clock = max(high, entry.own_clock or 0.0)
+            words = words or unbounded(entry.own_clock, "its samples", allowed)
             entry.unbounded = self._with_load(allowances.disturbance, words)
         elif (reason := unbounded_reason(entry)) and call_seconds(entry, self.overhead) >= MIN_BOUNDED_SECONDS:
             entry.unbounded, entry.own_clock = reason, None
         elif words:
-            entry.own_clock = max(times, entry.own_clock or 0.0)
+            entry.own_clock = max(high, entry.own_clock or 0.0)
             entry.unbounded = self._with_load(allowances.disturbance, words)
         entry.proved = True
         return True
 
-    def _refuse_unless(self, disturbance: Disturbance, least: float, times: float) -> None:
-        """Refuse the claim, which calls exceed by a factor of `least`, unless a disturbance explains that.
+    def _refuse_unless(self, disturbance: Disturbance, low: float, high: float) -> None:
+        """Refuse the claim, which calls exceed by a factor of `low`, unless a disturbance explains that.
 
         Then the time is shown as not bounded; beyond `NO_TIME` no time is shown.
         """
-        entry, words = self.entry, unbounded(least, margin=0.0)
-        reason = disturbance.explains(least, self._tolerance, entry.participant.threads)
+        entry, words = self.entry, unbounded(low, margin=0.0)
+        reason = disturbance.explains(low, self._tolerance, entry.participant.threads)
         if not reason:
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {words}")
-        elif self.is_long and least > NO_TIME:
+        elif self.is_long and low > NO_TIME:
             entry.failed = NoResult(Status.UNSUPPORTED, f"not bounded: {reason}: {words}")
         else:
-            entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), f"{reason}: {words}"
+            entry.own_clock, entry.unbounded = max(high, entry.own_clock or 0.0), f"{reason}: {words}"
             entry.proved = True
 
     def _with_load(self, disturbance: Disturbance, words: str) -> str:

@@ -78,7 +78,7 @@ def _mutants(contract: Contract) -> tuple[str, Entries]:
 
 def _variants(contract: Contract) -> tuple[str, Entries]:
     entries = [(variant.name, variant.says) for variant in contract.variants()]
-    return f"{len(entries)} correct variants: honest implementations in other styles, which pass every case", entries
+    return f"{len(entries)} correct variants: implementations in other styles, which pass every case", entries
 
 
 def _columns(entries: Sequence[tuple[str, str]]) -> Iterator[str]:

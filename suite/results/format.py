@@ -31,7 +31,7 @@ from attnsuite.model.files import LARGEST, file_errors, read_bytes
 from attnsuite.model.rows import lean
 
 FORMAT = 4
-"""The format that is written and read. Formats 1 and 2 had one file for all runs of a machine; 3 had other words."""
+"""The format that is written and read. Formats 1 and 2 had one file for all runs of a machine; 3 used other names."""
 RUN, FACTS = "run.json", "facts.json.gz"
 KINDS: Mapping[str, type[AnyRow]] = {
     "outcomes": Outcome,
@@ -42,12 +42,12 @@ KINDS: Mapping[str, type[AnyRow]] = {
 }
 """The files of rows of a run, without their suffixes, and the type of their rows."""
 SUFFIXES = (".jsonl.gz", ".jsonl")
-"""The suffixes of rows of a finished run, and of the journal of one that goes on."""
+"""The suffixes of rows of a finished run, and of the journal of an unfinished one."""
 FORMER = ("runs.jsonl", "journal.jsonl")
 """Files of a machine's folder in an earlier format."""
 SHOWN_ERRORS = 20
 """Errors of one file that are listed; further ones are counted."""
-Noted = TypeVar("Noted", Run, Facts)
+Header = TypeVar("Header", Run, Facts)
 AnyRow: TypeAlias = Outcome | Measurement | TrainingRow | ClaimResult | Repetition
 
 
@@ -114,14 +114,14 @@ def read_run(folder: Path) -> Run:
     with file_errors(path, "read"):
         data = read_bytes(path)
     run = _decoded(path, data, Run)
-    noted = folder / FACTS
-    facts = _decoded(noted, unpacked(noted), Facts) if noted.exists() else Facts()
+    file = folder / FACTS
+    facts = _decoded(file, unpacked(file), Facts) if file.exists() else Facts()
     folder = folder.absolute()
     machine = structs.replace(run.machine, name=folder.parent.name)
     return structs.replace(run, id=folder.name, facts=facts, machine=machine)
 
 
-def _decoded(path: Path, data: bytes, kind: type[Noted]) -> Noted:
+def _decoded(path: Path, data: bytes, kind: type[Header]) -> Header:
     try:
         version = msgspec.json.decode(data).get("format", FORMAT)
         if version == FORMAT or kind is Facts:

@@ -44,7 +44,7 @@ def page(name: str) -> str:
         ("bleu", "    size             1, size/long: 600 tokens, the last is wrong"),
         ("bleu", "mutants: mistakes that the cases detect and a diagnosis names; sources in brackets:"),
         ("bleu", "    percent                the score is multiplied by 100 [sacrebleu]"),
-        ("bleu", "2 correct variants: honest implementations in other styles, which pass every case:"),
+        ("bleu", "2 correct variants: implementations in other styles, which pass every case:"),
         ("bleu", "    nested_roots     sorted lists, and roots within roots"),
         ("bleu", "Not tested:"),
         ("bleu", "    corpus scores    counts summed over many sentences"),

@@ -125,8 +125,8 @@ def growth_of_linear() -> MeasuredValue:
 
 def growth_of_raw() -> MeasuredValue:
     """The growth of raw draws' outputs from the smallest width to the largest ÷ that of the library's."""
-    times = WIDTHS[-1] / WIDTHS[0]
-    return sampled([times ** (raw - linear) for raw, linear in zip(_growth(True), _growth(False), strict=True)])
+    widening = WIDTHS[-1] / WIDTHS[0]
+    return sampled([widening ** (raw - linear) for raw, linear in zip(_growth(True), _growth(False), strict=True)])
 
 
 def _last_gradient(norms: str, seed: int) -> float:
