@@ -98,7 +98,7 @@ class Formula:
         return replace(self.expected_output(plain, conventions, **known), attentions=attentions)
 
     def expected_output(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
-        """The expected output. `known` are further arguments of the oracle, such as the weights that dropout kept."""
+        """The expected output. `known` are further arguments of the oracle, such as the keep mask of dropout."""
         assert self.oracle is not None
         dtype = dtype_of(call)
         declared = {point: conventions[point] for point in self.conventions if point in conventions}

@@ -377,6 +377,6 @@ def _query_by_query(*arrays: Array, attn_mask: Array | None = None) -> Array:
     for item, place in np.ndindex(query.shape[:2]):
         keys = allowed[item, place]
         scores = np.tanh(key[item, keys] @ w_key + query[item, place] @ w_query) @ w_score
-        powers = np.exp(scores - scores.max(initial=-np.inf))
-        output[item, place] = powers @ value[item, keys] / (powers.sum() or 1.0)
+        exponentials = np.exp(scores - scores.max(initial=-np.inf))
+        output[item, place] = exponentials @ value[item, keys] / (exponentials.sum() or 1.0)
     return output

@@ -345,9 +345,9 @@ def features(query: Tensor, key: Tensor) -> Tensor:
 
 
 def overflowing_tanh(x: Tensor) -> Tensor:
-    """Tanh as a quotient of powers, which overflow."""
-    powers = (2 * x).exp()
-    return (powers - 1) / (powers + 1)
+    """Tanh as a quotient of exponentials, which overflow."""
+    exponentials = (2 * x).exp()
+    return (exponentials - 1) / (exponentials + 1)
 
 
 CONTROLS = {"correct": Scores()}

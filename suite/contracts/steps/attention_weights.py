@@ -22,8 +22,8 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
     inputs           of any strides; never modified; the output aliases none, and outlives later calls
     output           the scores' dtype and device
     renormalising    masking after the softmax and dividing by the rest gives the same weights: it is allowed
-    rounding         sums may run in any order, in half types in float32; differences, powers, sums and quotients may
-                     each be rounded to the dtype. The largest score is subtracted before the exponential:
+    rounding         sums may run in any order, in half types in float32; differences, exponentials, sums and quotients
+                     may each be rounded to the dtype. The largest score is subtracted before the exponential:
                      exp(score − logsumexp), whose logarithm is rounded at the scores' size, is another number
     bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are
                      negative, no integers, or not one for each item or query of scores of rank 3

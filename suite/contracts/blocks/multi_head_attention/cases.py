@@ -200,7 +200,7 @@ class DroppedInHeads(DropoutReader):
         return visible(call, kept.shape)
 
     def expected(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
-        (expected,) = case.expected_results((call,), conventions, kept=kept)
+        (expected,) = case.expected_results((call,), conventions, keep_mask=kept)
         return expected
 
 

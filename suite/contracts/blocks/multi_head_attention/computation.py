@@ -35,13 +35,13 @@ def oracle(
     b_value: WithError | None = None,
     b_output: WithError | None = None,
     dropout_p: float = 0.0,
-    kept: Array | None = None,
+    keep_mask: Array | None = None,
     **options: Any,
 ) -> WithError:
-    """The heads side by side, b l c, or mapped, b l o. `kept` are the weights that dropout kept, b h l s."""
+    """The heads side by side, b l c, or mapped, b l o. `keep_mask`, b h l s, is False where a weight is dropped."""
     values = _split(_mapped(value, w_value, b_value), num_heads)  # b h s v
     scores, allowed = _scores(query, key, w_query, w_key, num_heads, **options)
-    dropped = _dropped(scores.softmax(allowed), dropout_p, kept) if dropout_p else None
+    dropped = _dropped(scores.softmax(allowed), dropout_p, keep_mask) if dropout_p else None
     heads = scores.attend(values, allowed) if dropped is None else dropped @ values  # b h l v
     merged = heads.each(lambda array: np.concatenate(list(array.swapaxes(0, 1)), -1))  # b l c
     return merged if w_output is None else _mapped(merged, w_output, b_output)
@@ -59,7 +59,7 @@ def attention_weights(
     **options: Any,
 ) -> WithError:
     """The weights of every head before dropout, b h l s."""
-    for unused in ("w_output", "b_value", "b_output", "dropout_p", "kept"):
+    for unused in ("w_output", "b_value", "b_output", "dropout_p", "keep_mask"):
         options.pop(unused, None)
     scores, allowed = _scores(query, key, w_query, w_key, num_heads, **options)
     return scores.softmax(allowed)
@@ -97,12 +97,12 @@ def _split(x: WithError, heads: int) -> WithError:
     return x.each(lambda array: np.stack(np.split(array, heads, axis=-1), axis=1))
 
 
-def _dropped(weights: WithError, p: float, kept: Array | None) -> WithError:
+def _dropped(weights: WithError, p: float, keep_mask: Array | None) -> WithError:
     """The weights after dropout; p = 1 keeps none."""
     if p == 1:
         return weights.each(np.zeros_like)
-    assert kept is not None
-    return weights.each(lambda array: np.where(kept, array, 0)) * (1 / (1 - p))
+    assert keep_mask is not None
+    return weights.each(lambda array: np.where(keep_mask, array, 0)) * (1 / (1 - p))
 
 
 def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
