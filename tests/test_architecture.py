@@ -100,19 +100,19 @@ def test_packages_import_from_those_before_them_alone() -> None:
 
 BUDGETS = {
     "model": 2100,
-    "judging": 1010,
-    "cases": 3650,
-    "contracts": 21500,
-    "registry": 3920,
-    "worker": 3820,
+    "judging": 1030,
+    "cases": 3680,
+    "contracts": 21530,
+    "registry": 3840,
+    "worker": 3830,
     "machine": 660,
-    "results": 2110,
+    "results": 2130,
     "conformance": 3270,
-    "benchmark": 5070,
-    "report": 3420,
-    "documents": 3570,
+    "benchmark": 5100,
+    "report": 3350,
+    "documents": 3490,
     "export": 560,
-    "cli": 3880,
+    "cli": 4000,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 
