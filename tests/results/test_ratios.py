@@ -56,7 +56,7 @@ def test_a_machine_that_is_slower_as_a_whole_is_not_taken_for_a_slower_implement
     assert compared(new=0.12, base=(0.05, 0.06)).verdict != "slower"
 
 
-def test_differences_within_the_spread_of_runs_are_unclear():
+def test_differences_within_the_spread_of_runs_are_inconclusive():
     wide = [dataclasses.replace(KNOWN[0], of_ratios=0.05)]
 
     assert compared(new=0.11, known=wide).verdict == "inconclusive"
@@ -69,7 +69,7 @@ def test_without_a_spread_nothing_is_claimed_and_the_reason_is_given():
     assert (result.low, result.high) == (0.0, math.inf)
 
 
-def test_too_few_rounds_are_unclear():
+def test_too_few_rounds_are_inconclusive():
     assert compared(old=samples(0.1, 3), new=samples(0.2, 3)).why == ratios.TOO_FEW
 
 
