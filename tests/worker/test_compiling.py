@@ -18,7 +18,7 @@ from workers import LIMIT, answered, call
 
 from attnsuite.cases import Call
 from attnsuite.worker import Ready, Timeout, Worker
-from attnsuite.worker.compiling import announce, may_compile, shape_of
+from attnsuite.worker.compiling import MODULES, announce, may_compile, shape_of
 
 Write = Callable[[str, str], Path]
 HAS_A_COMPILER = 'import sys, time, types\nsys.modules["numba"] = types.ModuleType("numba")  # the name alone counts\n'
@@ -80,9 +80,8 @@ def test_a_module_that_compiles_is_announced_once_it_is_imported(monkeypatch: py
             announce()
             seen.append(may_compile(os.getpid()))
 
-    monkeypatch.delitem(sys.modules, "jax", raising=False)
-    for name in [name for name in sys.modules if name in ("torch._dynamo", "torch.utils.cpp_extension")]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     thread = threading.Thread(target=watch)
     thread.start()
     thread.join()
