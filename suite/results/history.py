@@ -1,4 +1,7 @@
-"""The history of times, memory and failures: results/history.csv, a line per implementation, workload, machine and run.
+"""The history of times, memory and failures: results/history.csv.
+
+Each measurement is a line: one per machine, run, implementation, workload, dtype, device, number of threads, direction
+and cache. The failures of each implementation are a line per machine, run and device.
 
 The file keeps the measurements of runs whose folders are removed later. Steps are computed from it and from the stored
 runs.
@@ -13,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,11 +35,11 @@ from attnsuite.results.steps import MIN_RUNS, steps_of
 
 FILE = "history.csv"
 LEAST_MEMORY = 2**20
-"""Bytes: smaller peaks are some pages, which come and go with where a process has its memory."""
+"""Bytes. Smaller peaks have no series: they are a few pages, and vary with the layout of the process's memory."""
 VERDICTS = {"ratio": ("slower", "faster"), "time": ("slower", "faster"), "memory": ("more", "less")}
 """The words for a step up and a step down of each quantity."""
 MANY = 3
-"""Series of a table that have to step alike, and at least half of all in it, for the baseline to be suspected."""
+"""The baseline is suspected if this many series of a table, and half of them, have the same step: 3 of 5, 4 of 8."""
 
 
 class Line(Row, frozen=True):
@@ -293,13 +297,14 @@ def _to_baseline(lines: Iterable[Line], baseline: str) -> list[Line]:
     doubled.
     """
     lines = list(lines)
-    pinned = {(line.run, line.table): line for line in lines if line.implementation == baseline and line.ratio}
+    table = attrgetter("machine", "run", "table")
+    pinned = {table(line): line for line in lines if line.implementation == baseline and line.ratio}
 
     def ratio(numerator: float | None, denominator: float | None) -> float | None:
         return numerator / denominator if numerator and denominator else None
 
     def to(line: Line) -> Line:
-        base = pinned.get((line.run, line.table))
+        base = pinned.get(table(line))
         if base is None or not line.ratio:
             return structs.replace(line, baseline="", ratio=None, ratio_low=None, ratio_high=None)
         low, high = ratio(line.ratio_low, base.ratio_high), ratio(line.ratio_high, base.ratio_low)

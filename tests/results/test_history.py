@@ -47,6 +47,17 @@ def test_a_line_has_the_median_the_ratio_and_their_intervals(tmp_path):
     assert (loops["tests"], loops["failed"], loops["known"]) == ("3", "2", "1")
 
 
+def test_runs_of_one_name_on_two_machines_keep_their_own_baseline(tmp_path):
+    for name, base in (("a", 0.1), ("b", 0.2)):
+        rows = (*timed(0.4), measured("flash", seconds=base))
+        day(tmp_path, 1, *rows, machine=replace(MACHINE, name=name))
+
+    series = history_of(tmp_path, baseline="attention/flash").series
+
+    ratios = {s.machine: s.points[0].value for s in series if s.implementation == "attention/chunked"}
+    assert ratios == pytest.approx({"a": 4.0, "b": 2.0})
+
+
 def test_a_step_is_found_where_it_is_with_its_size(results):
     (ratio,) = [item for item in history_of(results).series if item.quantity == "ratio"]
 
