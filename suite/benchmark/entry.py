@@ -87,9 +87,9 @@ class Entry:
     excerpt: Excerpt | None = None
     """Rows of the round that is verified."""
     proofs: Sequence[Excerpt] = ()
-    """Rows of calls on new inputs, by which its times were proved."""
-    proved: bool = False
-    """Whether calls on new inputs took no longer than it claims."""
+    """Rows of calls on new inputs, that its times were checked by."""
+    concluded: bool = False
+    """Whether the claim is accepted: calls on new inputs took no longer, or the row is marked as not bounded."""
     relative_error: Mapping[str, float] = field(default_factory=dict)
     """The errors of the verified rows, relative to the oracle's values, as its workload reports them."""
     error_ratio: float | None = None

@@ -35,13 +35,13 @@ VERIFIED = 3
 """Outputs that are compared with the oracle: the quickest of those drawn in advance, one per pass. An exploit needs
 to be fast in a quarter of the passes only, and is wrong there; three outputs of random passes would miss half of
 such exploits. Of training steps, whose oracle takes seconds, one output is compared."""
-WARM = 1
+WARMUP_CALLS = 1
 """Calls right before inputs arrive, if a call takes less than `MIN_BOUNDED_SECONDS`: in samples its code is in the
 caches."""
-ENOUGH = 0.1
+CLAIMED_SECONDS = 0.1
 """Seconds of claimed calls after which passes end, even before `MIN_ROUNDS` of them."""
-MOST_TIMES, FEWEST_PASSES = 5, 3
-"""An entry that seems too slow gets this many times as many passes, and at least the second number of them, because
+REFUSAL_FACTOR, FEWEST_PASSES = 5, 3
+"""An entry that seems too slow gets REFUSAL_FACTOR times as many passes, and at least FEWEST_PASSES of them, because
 the speed of machines varies."""
 MOST_SPENT = 3.0
 """Seconds of passes, idle requests included, after which passes end. A call may take a thousand times what it
@@ -50,14 +50,14 @@ SHORT_ALLOWANCE = 5e-6
 """Seconds that a call shorter than `BOUNDED_FROM` may take beyond its claim: in samples its code is in the caches,
 and here a request was read before it."""
 SHORT_TOLERANCE = 2.0
-"""Ratio to the claim that such a call may take beyond that."""
+"""The largest (time − SHORT_ALLOWANCE) / claim of a short call."""
 BACKWARD_TOLERANCE = 6.0
-"""The same for a backward, which follows its forward, of up to four times the backward's length."""
+"""The same for a backward: its forward, which precedes it in the call, may take four times as long."""
 LONGEST_HEAD_START = 1e-3
 """Seconds of hidden launching that are believed at most: flushing a cache of 1 GB takes less."""
 MOST_DRIFT = 2.0
-"""Slow-down of the machine since the rounds beyond which rows are marked as not bounded: on a slower machine, a
-claim of a fraction of the real time would be believed."""
+"""The largest drift, the slow-down of the machine since the rounds. Rows beyond it are marked as not bounded: a claim
+of a fraction of the real time would be believed."""
 WAKING = 5e-3
 """Seconds that a call on several threads may take longer on secret inputs: its threads fall asleep while inputs
 arrive, and in samples are awake. OpenMP's threads spin while they wait for the others, so a waking thread gets a core
@@ -77,11 +77,11 @@ class Allowances:
     idle: float = 0.0
     """Seconds of a request without a call."""
     jitter: float = 0.0
-    """Seconds that such a request varies by: between the quarters of its passes."""
+    """The interquartile range of such a request over passes, in seconds."""
     head_start: float = 0.0
     """Seconds of launching that claims exclude."""
     spread: float = 0.0
-    """The variation of calls of the trusted entry, likewise, as a share of its claim."""
+    """The interquartile range of calls of the trusted entry over passes, as a share of its claim."""
     call: float = 0.0
     """Claimed seconds of a call of the trusted entry."""
     disturbance: Disturbance = field(default_factory=Disturbance)
@@ -113,18 +113,18 @@ class Prover:
     idle: list[float] = field(default_factory=list)
     """Of the same request without a call, in the median of each pass."""
     excerpts: dict[tuple[float, float], Excerpt] = field(default_factory=dict)
-    """The rows to verify, by the seconds of the reply and the lot of its pass: the quickest, and among equally quick
-    ones those with the lowest lots, which are the same for all entries."""
+    """The rows to verify, by the seconds of the reply and the tie-break of its pass: the quickest. Among equally quick
+    ones, those with the lowest tie-break, which is the same for all entries."""
 
     @property
     def calls(self) -> int:
         """Calls in a pass: few enough for `MIN_ROUNDS` passes, because each pass yields one output to verify.
 
-        The process's own claims about the length of calls and samples cannot raise the number.
+        After the first pass, the process's own claims about the length of calls and samples cannot raise the number.
         """
         capacity: int = self.entry.participant.capacity
         longest = max(quick(self.entry.seconds), quick(self.seconds) - quick(self.idle) if self.seconds else 0.0)
-        return max(1, min(self.entry.calls, MOST_CALLS, capacity, int(ENOUGH / MIN_ROUNDS / longest)))
+        return max(1, min(self.entry.calls, MOST_CALLS, capacity, int(CLAIMED_SECONDS / MIN_ROUNDS / longest)))
 
     @property
     def is_long(self) -> bool:
@@ -134,12 +134,12 @@ class Prover:
     @property
     def may_accept(self) -> bool:
         """Whether enough passes are done to accept a claim that calls do not exceed."""
-        return self._has(MIN_ROUNDS, ENOUGH) or self._spent > MOST_SPENT
+        return self._has(MIN_ROUNDS, CLAIMED_SECONDS) or self._spent > MOST_SPENT
 
     @property
     def may_refuse(self) -> bool:
         """Whether enough passes are done to refuse a claim that calls seem to exceed."""
-        enough = self._has(MOST_TIMES * MIN_ROUNDS, MOST_TIMES * ENOUGH) or self._spent > MOST_SPENT
+        enough = self._has(REFUSAL_FACTOR * MIN_ROUNDS, REFUSAL_FACTOR * CLAIMED_SECONDS) or self._spent > MOST_SPENT
         return enough and len(self.seconds) >= FEWEST_PASSES
 
     @property
@@ -149,13 +149,13 @@ class Prover:
     def _has(self, passes: int, claimed: float) -> bool:
         return len(self.seconds) >= passes or len(self.seconds) * self.calls * quick(self.entry.seconds) > claimed
 
-    def make_pass(self, numbers: Sequence[int], kept: int, lot: float, rows: Rows) -> None:
+    def make_pass(self, numbers: Sequence[int], kept: int, tie_break: float, rows: Rows) -> None:
         """Time calls on the inputs of these numbers; the output for `kept` is verified if it is among the quickest."""
-        warm = WARM if quick(self.entry.seconds) < MIN_BOUNDED_SECONDS else 0
+        warm = WARMUP_CALLS if quick(self.entry.seconds) < MIN_BOUNDED_SECONDS else 0
         reply = self.entry.attempt(lambda: self.entry.participant.proof_times(numbers, kept, warm))
         if reply is None:
             return
-        self._keep(kept, reply.rows, (reply.seconds[numbers.index(kept)], lot), rows)
+        self._keep(kept, reply.rows, (reply.seconds[numbers.index(kept)], tie_break), rows)
         self.seconds.append(median(reply.seconds))
         self.idle.append(median(reply.idle))
 
@@ -212,7 +212,7 @@ class Prover:
         elif words:
             entry.own_clock = max(high, entry.own_clock or 0.0)
             entry.unbounded = self._with_load(allowances.disturbance, words)
-        entry.proved = True
+        entry.concluded = True
         return True
 
     def _refuse_unless(self, disturbance: Disturbance, low: float, high: float) -> None:
@@ -228,7 +228,7 @@ class Prover:
             entry.failed = NoResult(Status.UNSUPPORTED, f"not bounded: {reason}: {words}")
         else:
             entry.own_clock, entry.unbounded = max(high, entry.own_clock or 0.0), f"{reason}: {words}"
-            entry.proved = True
+            entry.concluded = True
 
     def _with_load(self, disturbance: Disturbance, words: str) -> str:
         """The note of a row whose time is not bounded, with the load if the machine was busy."""
@@ -255,7 +255,7 @@ def prove(
 
     Passes take turns, as samples do, so that a disturbance affects all entries. The `trusted` entry, whose code ships
     with the suite, measures how much slower the machine is now, and the overhead of requests. Without it, the entry
-    with the least overhead does, so that no entry can inflate it.
+    with the least overhead measures the overhead, so that no entry can inflate it, and drift is taken as 1.
     """
     able = trusted is not None and not trusted.failed
     threshold = BOUNDED_FROM if able else MIN_BOUNDED_SECONDS  # without it, a false claim looks like a slower machine
@@ -264,11 +264,11 @@ def prove(
     waiting = [provers[entry.name] for entry in entries if not entry.failed]
     while waiting:
         kept, *others = random.sample(SECRET_NUMBERS, max(prover.calls for prover in waiting))
-        lot = random.random()
+        tie_break = random.random()
         timed = [*waiting, *([known] if known and known not in waiting and not known.entry.failed else [])]
         for prover in random.sample(timed, len(timed)):
             numbers = [kept, *others[: prover.calls - 1]]
-            prover.make_pass(random.sample(numbers, len(numbers)), kept, lot, rows)
+            prover.make_pass(random.sample(numbers, len(numbers)), kept, tie_break, rows)
         waiting = [prover for prover in waiting if not prover.entry.failed]
         allowances = replace(
             _allowances(known, list(provers.values()), overhead), disturbance=disturbance or Disturbance()
@@ -277,7 +277,7 @@ def prove(
 
 
 def _allowances(known: Prover | None, provers: Sequence[Prover], overhead: RequestOverhead) -> Allowances:
-    """The allowances by the trusted entry, if it was timed; no other entry measures drift."""
+    """The allowances by the trusted entry, if it was timed; otherwise by the least overhead, with a drift of 1."""
     trusted = known if known and known.idle else None
     able = [trusted] if trusted else [prover for prover in provers if prover.idle]
     if not able:

@@ -20,5 +20,5 @@ margin for "same", so that two such intervals are either separate or the same.""
 
 def rounds_needed(comparisons: int, level: float = LEVEL) -> int:
     """The fewest rounds with which one of `comparisons` comparisons can reach a verdict."""
-    doubt = (1 - level) / max(comparisons, 1)
-    return math.ceil(1 - math.log2(doubt))
+    alpha = (1 - level) / max(comparisons, 1)
+    return math.ceil(1 - math.log2(alpha))

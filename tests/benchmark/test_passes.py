@@ -45,7 +45,7 @@ def test_long_calls_are_asked_for_less_often(now: Time, seconds: float, passes: 
     log: list[Asked] = []
     (found,) = race(Fake("a", now, lambda turn: seconds, log=log))
 
-    assert found.proved
+    assert found.concluded
     assert len(asked(log, "proof_times")) == passes
 
 
@@ -79,7 +79,7 @@ def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
 
     verbs = [verb for _, verb, _ in log]
 
-    assert all(each.proved for each in found)
+    assert all(each.concluded for each in found)
     assert "sample" not in verbs[verbs.index("proof_times") :]
 
 

@@ -120,13 +120,13 @@ def test_a_claim_has_its_verdict(
 
     honest, entry = race(trusted, liar, calls=10, **table)
 
-    assert (honest.failed, honest.proved) == (None, True)
+    assert (honest.failed, honest.concluded) == (None, True)
     if verdict in (REFUSED, "unsupported"):
         assert str(entry.failed).startswith(f"{verdict}: ")
         assert "calls on new inputs took " in str(entry.failed)
-        assert not entry.proved
+        assert not entry.concluded
     else:
-        assert (entry.failed, entry.proved) == (None, True)
+        assert (entry.failed, entry.concluded) == (None, True)
         assert verdict in entry.unbounded if verdict else not entry.unbounded
 
 
@@ -135,7 +135,7 @@ def test_a_claim_has_its_verdict(
 def test_true_claims_are_proved_and_long_ones_bounded(now: Time, seconds: float, overhead: float) -> None:
     (entry,) = race(a_racer(now, "base", seconds, overhead=overhead))
 
-    assert (entry.failed, entry.proved, entry.unbounded) == (None, True, "")
+    assert (entry.failed, entry.concluded, entry.unbounded) == (None, True, "")
     assert entry.own_clock == pytest.approx(1.0)
 
 
@@ -145,7 +145,7 @@ def test_only_the_suite_s_own_code_tells_that_a_machine_is_slower(now: Time, sec
 
     def proved(reference: Racer | None) -> list[bool]:
         racers = [a_racer(now, name, seconds, times=times, shipped=False) for name, times in (("a", 4.0), ("b", 5.0))]
-        return [entry.proved for entry in race(*racers, calls=10, reference=reference)]
+        return [entry.concluded for entry in race(*racers, calls=10, reference=reference)]
 
     assert proved(None) == [False, False]
     assert proved(a_racer(now, "reference", seconds)) == [False, False]
@@ -161,7 +161,7 @@ def test_a_yardstick_is_sampled_no_longer_than_the_others(now: Time, budget: flo
 
     dies = Fake("reference", now, says={("sample", 1): NoResult(Status.CRASHED, "it died")})
     (entry,) = race(Fake("base", now, shipped=False), reference=dies)
-    assert (entry.proved, len(dies.log)) == (True, 1), "nor does it hold them up"
+    assert (entry.concluded, len(dies.log)) == (True, 1), "nor does it hold them up"
 
 
 @pytest.mark.parametrize(("disturbed", "believed"), [(0.7, True), (0.8, False)])
@@ -177,7 +177,7 @@ def test_passes_between_two_turns_of_other_processes_are_enough(now: Time, distu
 
     _, entry = race(a_racer(now, "base", SHORT), Waits("other", now, lambda turn: SHORT, shipped=False), calls=10)
 
-    assert entry.proved == believed
+    assert entry.concluded == believed
 
 
 def sample(seconds: float, calls: int = 5) -> Sample:
@@ -208,7 +208,7 @@ def test_half_of_what_samples_take_is_not_believed(now: Time, seconds: float, di
 
     base, entry = race(Fake("base", now), liar, calls=max(1, round(0.005 / seconds)), direction=direction)
 
-    assert (base.failed, base.proved) == (None, True)
+    assert (base.failed, base.concluded) == (None, True)
     assert "for the calls in its samples, but by the suite's own clock they took" in str(entry.failed)
 
 
@@ -298,7 +298,7 @@ def on_gpu(name: str, now: Time, device: float, launching: float, claims: float 
 def test_honest_kernels_are_proved_however_short_they_are(now: Time, device: float, launching: float) -> None:
     racers = on_gpu("base", now, 3e-5, 60e-6), on_gpu("fused", now, device, launching)
 
-    assert [(entry.failed, entry.proved) for entry in race(*racers, calls=10, cache="cold")] == [(None, True)] * 2
+    assert [(entry.failed, entry.concluded) for entry in race(*racers, calls=10, cache="cold")] == [(None, True)] * 2
 
 
 @pytest.mark.parametrize(
