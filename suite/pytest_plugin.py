@@ -219,7 +219,7 @@ class ImplementationCollector(pytest.Collector):
             return
         for case, dtype in self.tested.tests():
             yield CaseItem.from_parent(self, name=f"{case.name}[{dtype}]", why=case.why, case=case, dtype=dtype)
-        why = "declared gaps are real, and declared names exist"
+        why = "features declared in `lacks` are unsupported, and declared names exist"
         yield CaseItem.from_parent(self, name=DECLARED, why=why)
 
 

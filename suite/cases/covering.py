@@ -51,7 +51,7 @@ class Contradiction:
                 return f"{self.says!r} names the level {unknown[0]!r} of {name}; there are: {known}"
         return ""
 
-    def holds(self, row: Row) -> bool:
+    def forbids(self, row: Row) -> bool:
         """Whether the row has all its factors, and their levels contradict each other."""
         if any(row.get(name) not in levels for name, levels in self.levels.items()):
             return False
@@ -109,8 +109,8 @@ class Space:
         if unknown := [word for word in words if word not in factor_of]:
             raise ValueError(f"{text!r} names the level {unknown[0]!r}; there are: {', '.join(factor_of)}")
         row = {**self.usual, **{factor_of[word]: word for word in words}}
-        if broken := [rule.says for rule in self.contradictions if rule.holds(row)]:
-            raise ValueError(f"{text!r} is contradictory: {broken[0]}")
+        if reasons := [rule.says for rule in self.contradictions if rule.forbids(row)]:
+            raise ValueError(f"{text!r} is contradictory: {reasons[0]}")
         return row
 
     def write(self, row: Row) -> str:
@@ -140,7 +140,7 @@ class Space:
 
     def completes(self, levels: Row) -> bool:
         """The same for levels by factor."""
-        if any(rule.holds(levels) for rule in self.contradictions):
+        if any(rule.forbids(levels) for rule in self.contradictions):
             return False
         return self._completes(levels, {name: self.choices(name, levels) for name in self._bound if name not in levels})
 
@@ -174,7 +174,7 @@ class Space:
         return [
             level
             for level in self.factors[name]
-            if level not in excluded and not any(rule.holds({**levels, name: level}) for rule in rules)
+            if level not in excluded and not any(rule.forbids({**levels, name: level}) for rule in rules)
         ]
 
     def narrowed(self, choices: Choices, row: Row, chosen: str) -> Choices:
@@ -200,7 +200,7 @@ class Space:
         key = id(rule), name, tuple([row.get(other) for other in rule.levels if other != name])
         if key not in self._known:
             levels = self.factors[name]
-            self._known[key] = frozenset(level for level in levels if rule.holds({**row, name: level}))
+            self._known[key] = frozenset(level for level in levels if rule.forbids({**row, name: level}))
         return self._known[key]
 
     @cached_property

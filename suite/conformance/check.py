@@ -288,7 +288,7 @@ class Check:
             return None
         test = self._failing(key)
         diagnosis = self.diagnostician.diagnose(test.case, test.calls, self.failures[key].replies, test.expected)
-        if not diagnosis.compared:
+        if not diagnosis.exhaustive:
             self.uncompared.add(key)
         return diagnosis
 

@@ -33,8 +33,8 @@ MAX_NAMES = 2
 MAX_PAIRS = 1000
 """Pairs of mutants that are tried on one result, half a millisecond each. On a small case some 45 are clearly wrong."""
 MIN_CASES = 2
-"""Cases that a pair must have explained before it is named; and a single mutant, where another one is established: of
-hundreds of wrong results some match a mutant by chance."""
+"""Cases that a pair must have explained before it is named. A single mutant needs as many once another one is
+established: among hundreds of wrong results, some match a mutant by chance."""
 ALL_IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """The names in contracts of the mutant that computes float64 in float32."""
 PASSED_PER_LOOK = 24
@@ -79,11 +79,11 @@ class Diagnosis:
 
     mutants: tuple[str, ...] = ()
     says: str = ""
-    compared: bool = field(default=True, compare=False)
-    """Whether no mutant was left out to save work."""
+    exhaustive: bool = field(default=True, compare=False)
+    """Whether the result was compared with every mutant; False if some were left out to save work."""
     candidates: tuple[tuple[Mutant, ...], ...] = field(default=(), compare=False)
     """The mutants, or pairs of them, among which later results may decide."""
-    has_numbers: bool = field(default=True, compare=False)
+    has_finite: bool = field(default=True, compare=False)
     """Whether the result has a finite number."""
 
 
@@ -123,12 +123,12 @@ class WrongResult:
         return self.case.draws(self.calls, self.replies, self.expected)
 
     @cached_property
-    def has_numbers(self) -> bool:
+    def has_finite(self) -> bool:
         """Whether its replies have a finite number. Where only some rows are NaN, their places tell as much."""
         return any(bool(reply.output.isfinite().any()) for reply in self.replies if reply.output is not None)
 
     def effect(self, mutant: Mutant, least: float = CLEARLY_WRONG) -> Effect:
-        """The effect of a mutant in the variant of it that comes closest."""
+        """The effect of a mutant in whichever of its forms comes closest."""
         effect = Effect.NONE
         for function in (mutant.function, *mutant.others):
             effect = max(effect, self.effect_of(function, least), key=lambda each: each.value)
@@ -163,7 +163,7 @@ class Diagnostician:
         """How many results each mutant has explained."""
         self.cases: defaultdict[str, set[str]] = defaultdict(set)
         """The cases that each mutant has explained; a pair of mutants under `first + second`."""
-        self.with_numbers: Counter[str] = Counter()
+        self.with_finite: Counter[str] = Counter()
         """How many of these results had a finite number: many mistakes end in NaN everywhere."""
         self.refuted: set[str] = set()
         """The mutants that are clearly wrong where the implementation passes."""
@@ -183,14 +183,14 @@ class Diagnostician:
         """
         self._left_out = False
         diagnosis = self._diagnosis(WrongResult(case, calls, replies, expected))
-        return diagnosis if diagnosis.says else replace(diagnosis, compared=not self._left_out)
+        return diagnosis if diagnosis.says else replace(diagnosis, exhaustive=not self._left_out)
 
     def settled(self, diagnosis: Diagnosis) -> Diagnosis | None:
         """The one mutant that explains an earlier result, if later results have settled it; else None."""
         alone = [mutant for mutant, *others in diagnosis.candidates if not others and mutant.name not in self.refuted]
-        certain = [mutant for mutant in alone if self._is_certain(mutant, diagnosis.has_numbers)]
+        certain = [mutant for mutant in alone if self._is_certain(mutant, diagnosis.has_finite)]
         likeliest = self._most_matches(certain)
-        waited = diagnosis.has_numbers and not diagnosis.says  # for a second case that shows it
+        waited = diagnosis.has_finite and not diagnosis.says  # for a second case that shows it
         if len(likeliest) == 1 and (waited or self._is_established(likeliest[0])):
             return _one_of(likeliest)
         pairs = [(first, second[0]) for first, *second in diagnosis.candidates if second and not alone]
@@ -208,11 +208,11 @@ class Diagnostician:
             return Diagnosis((), convention_words(broken, self.contract.conventions, self.conventions))
         matching, effective = self._matching(wrong)
         likeliest = self._likeliest(matching, wrong.case.family)
-        if certain := [mutant for mutant in likeliest if self._is_certain(mutant, wrong.has_numbers)]:
+        if certain := [mutant for mutant in likeliest if self._is_certain(mutant, wrong.has_finite)]:
             return self._named(certain, wrong)
         diagnosis = self._in_pairs(wrong, effective)
         candidates = (*((mutant,) for mutant in likeliest), *diagnosis.candidates)
-        return diagnosis if diagnosis.says else replace(diagnosis, candidates=candidates, has_numbers=wrong.has_numbers)
+        return diagnosis if diagnosis.says else replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)
 
     # Single mutants
 
@@ -239,7 +239,7 @@ class Diagnostician:
         for mutant in same:
             self.matches[mutant.name] += 1
             self.cases[mutant.name].add(wrong.case.name)
-            self.with_numbers[mutant.name] += wrong.has_numbers
+            self.with_finite[mutant.name] += wrong.has_finite
         return same, other
 
     def _tried(
@@ -270,14 +270,14 @@ class Diagnostician:
     def _is_established(self, mutant: Mutant) -> bool:
         return self.matches[mutant.name] >= ESTABLISHED and mutant.name not in self.refuted
 
-    def _is_certain(self, mutant: Mutant, has_numbers: bool) -> bool:
+    def _is_certain(self, mutant: Mutant, has_finite: bool) -> bool:
         """Whether a match is no chance match of an implementation with another mistake.
 
         Where numbers have established another mutant, NaN alone is no sign of this one.
         """
         others = [other for other in self._mutants if other is not mutant and self._is_established(other)]
-        if not has_numbers and not self.with_numbers[mutant.name]:
-            return all(self.with_numbers[other.name] < ESTABLISHED for other in others)
+        if not has_finite and not self.with_finite[mutant.name]:
+            return all(self.with_finite[other.name] < ESTABLISHED for other in others)
         return not others or self._is_established(mutant) or len(self.cases[mutant.name]) >= MIN_CASES
 
     def _likeliest(self, matching: list[Mutant], family: str) -> list[Mutant]:
@@ -310,16 +310,16 @@ class Diagnostician:
     def _named(self, mutants: list[Mutant], wrong: WrongResult) -> Diagnosis:
         if len(mutants) == 1:
             return _one_of(mutants)
-        telling = wrong.has_numbers or all(self.with_numbers[mutant.name] for mutant in mutants)
+        telling = wrong.has_finite or all(self.with_finite[mutant.name] for mutant in mutants)
         diagnosis = _one_of(mutants[:MAX_NAMES]) if telling else Diagnosis()  # many mistakes end in NaN everywhere
         candidates = tuple((mutant,) for mutant in mutants)
-        return replace(diagnosis, candidates=candidates, has_numbers=wrong.has_numbers)
+        return replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)
 
     # Pairs of mutants
 
     def _in_pairs(self, wrong: WrongResult, effective: list[Mutant]) -> Diagnosis:
         """The two mutants that give this result together, where neither does alone and no other two do."""
-        if not wrong.has_numbers or self.work_on_pairs >= WORK_ON_PAIRS:
+        if not wrong.has_finite or self.work_on_pairs >= WORK_ON_PAIRS:
             return Diagnosis()
         before = self.work
         pairs = list(self._affordable(self._likely_pairs(effective), wrong.cost))

@@ -4,10 +4,12 @@ The bound of one element adds up all roundings as if they had one sign. Rounding
 and as likely up as down: a sum of squares, or along a direction, has a far smaller limit, with a known probability.
 
 A rounding error is uniform within ± h, half an ulp, with variance h² / 3. Such errors are strictly sub-Gaussian: a
-weighted sum exceeds √(2 x · variance) with probability 2 e⁻ˣ at most (Hoeffding 1963). A sum of squares exceeds
+weighted sum of independent ones exceeds √(2 x · variance) in size with probability 2 e⁻ˣ at most, by the Chernoff bound
+(a uniform variable is strictly sub-Gaussian: Arbel, Marchal and Nguyen 2020). A sum of squares exceeds
 V + 2 √(V m x) + 2 m x with probability e⁻ˣ at most (Hsu, Kakade and Zhang 2012, theorem 2.1). V is the expectation and
-m the largest eigenvalue of the covariance. Here m is the largest expectation of one row: rows must be independent, the
-errors within a row, which share their weights, need not be.
+m the largest eigenvalue of the covariance. The errors must be linear in independent roundings, which they are to first
+order. Here m is the largest expectation of one row: rows must be independent, the errors within a row, which share
+their weights, need not be.
 """
 
 from __future__ import annotations
@@ -47,18 +49,18 @@ class Directions:
 class AggregateLimits:
     """Limits of the errors of one tensor, taken together."""
 
-    counts: Array
-    """The factor of each row's squared error, 0 where it is not judged: the tensor's axes but the last."""
+    row_weights: Array
+    """The weight of each row's squared error, 0 where it is not judged: the tensor's axes but the last."""
     part: tuple[slice, ...]
     """The part of these axes that holds all judged rows."""
     expected: float
-    """The expected sum of the squared errors, each times its row's factor."""
+    """The expected sum of the squared errors, each times its row's weight."""
     largest: float
     """The largest expectation of a row."""
     bias: float
     """The norm of the systematic errors."""
     directions: tuple[Directions, ...] = ()
-    times: float = SAFETY
+    safety_factor: float = SAFETY
 
     @property
     def exponent(self) -> float:
@@ -70,17 +72,17 @@ class AggregateLimits:
     def norm(self) -> float:
         """How large the norm of all errors may be."""
         x, total, most = self.exponent, self.expected, self.largest
-        return self.times * math.sqrt(total + 2 * math.sqrt(total * most * x) + 2 * most * x) + self.bias
+        return self.safety_factor * math.sqrt(total + 2 * math.sqrt(total * most * x) + 2 * most * x) + self.bias
 
     def reach(self, directions: Directions) -> Array:
         """How far the sums along these directions may lie from 0."""
-        result: Array = self.times * math.sqrt(2 * self.exponent) * directions.deviation + directions.bias
+        result: Array = self.safety_factor * math.sqrt(2 * self.exponent) * directions.deviation + directions.bias
         return result
 
     def between_two(self) -> AggregateLimits:
         """The limits of the difference of two outputs with errors."""
         directions = tuple(replace(each, bias=2 * each.bias) for each in self.directions)
-        return replace(self, times=2 * self.times, bias=2 * self.bias, directions=directions)
+        return replace(self, safety_factor=2 * self.safety_factor, bias=2 * self.bias, directions=directions)
 
 
 def half_ulp(elements: Array, precision: Precision) -> Array:
@@ -101,7 +103,7 @@ def rounding(elements: Array, precision: Precision) -> tuple[Array, Array]:
     return error, np.maximum(half**2 / 3, error**2)
 
 
-def top(vectors: Array) -> Array:
+def eigenvalue_bound(vectors: Array) -> Array:
     """A bound of the largest eigenvalue of Σ_k v_k v_kᵀ, vectors … k v: the largest sum of a row's absolute values."""
     across = vectors.swapaxes(-1, -2)
     products = across @ vectors if vectors.shape[-1] <= vectors.shape[-2] else vectors @ across
@@ -111,27 +113,29 @@ def top(vectors: Array) -> Array:
 
 @dataclass(frozen=True)
 class ErrorVariance:
-    """Variance of the vectors Σ_k ε_k v_k, with independent ε_k: row by row, in all and in any one direction."""
+    """Variance of the vectors Σ_k ε_k v_k, with independent ε_k, row by row."""
 
-    total: Array
-    any_way: Array
+    trace: Array
+    """The variance in all directions: the trace of the covariance."""
+    max_eigenvalue: Array
+    """A bound of the variance in any one direction."""
 
     @staticmethod
     def of(variances: Array, vectors: Array) -> ErrorVariance:
         """variances … l k of the ε, vectors … k v."""
-        total = (variances @ (vectors**2).sum(-1)[..., None])[..., 0]
-        most = variances.max(-1, initial=0.0) * top(vectors)[..., None]
-        return ErrorVariance(total, np.minimum(total, most))
+        trace = (variances @ (vectors**2).sum(-1)[..., None])[..., 0]
+        most = variances.max(-1, initial=0.0) * eigenvalue_bound(vectors)[..., None]
+        return ErrorVariance(trace, np.minimum(trace, most))
 
     def __add__(self, other: ErrorVariance) -> ErrorVariance:
-        return ErrorVariance(self.total + other.total, self.any_way + other.any_way)
+        return ErrorVariance(self.trace + other.trace, self.max_eigenvalue + other.max_eigenvalue)
 
 
-def counted(noise: Array) -> Array:
-    """The factors of rows whose errors have these expected squares: 1 for the least noisy."""
+def inverse_noise_weights(noise: Array) -> Array:
+    """The weights of rows whose errors have these expected squares: 1 for the least noisy."""
     return np.asarray(noise.min(initial=np.inf) / noise)
 
 
-def norm(array: Array, counts: Array) -> float:
-    """The norm of an array whose squared rows have these factors."""
-    return float(np.sqrt((counts * array**2).sum()))
+def norm(array: Array, row_weights: Array) -> float:
+    """The norm of an array whose squared rows have these weights."""
+    return float(np.sqrt((row_weights * array**2).sum()))

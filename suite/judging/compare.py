@@ -108,10 +108,11 @@ def together(actual: Array, expected: Array, limits: AggregateLimits, name: str 
     A row with an infinity or NaN is skipped: there is no limit for its error.
     """
     with np.errstate(invalid="ignore"):
-        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*limits.counts.shape, -1)[limits.part]
-    counts = limits.counts[limits.part] * np.isfinite(off).all(-1)
-    off = np.where(counts[..., None] > 0, off, 0.0).astype(np.float32)  # a few digits will do
-    norm = float(np.sqrt((counts * (off.astype(np.float64) ** 2).sum(-1)).sum()))
+        difference = actual.astype(np.float64) - expected.astype(np.float64)
+    off = difference.reshape(*limits.row_weights.shape, -1)[limits.part]
+    row_weights = limits.row_weights[limits.part] * np.isfinite(off).all(-1)
+    off = np.where(row_weights[..., None] > 0, off, 0.0).astype(np.float32)  # a few digits will do
+    norm = float(np.sqrt((row_weights * (off.astype(np.float64) ** 2).sum(-1)).sum()))
     says, largest = None, norm / limits.norm if norm else 0.0
     if largest > 1:
         says = f"{name} as a whole lies {norm:.3g} from where it should be, {limits.norm:.3g} allowed"

@@ -62,13 +62,13 @@ def compare(
     }
     tested = _Tested(dependences(logs), Processes(logs, processes, baseline_processes))
     comparisons: dict[str, Comparison] = {}
-    doubt = 1 - level
-    by_surprise = sorted(logs, key=lambda name: _sign_test(logs[name]))
-    for position, name in enumerate(by_surprise):
-        strict = 1 - doubt / (len(logs) - position)
+    alpha = 1 - level
+    by_evidence = sorted(logs, key=lambda name: _sign_test(logs[name]))
+    for position, name in enumerate(by_evidence):
+        strict = 1 - alpha / (len(logs) - position)
         comparisons[name] = _compared(name, logs[name], strict, tested)
         if comparisons[name].verdict not in ("faster", "slower"):  # Holm: the level of the others is no lower
-            rest = by_surprise[position + 1 :]
+            rest = by_evidence[position + 1 :]
             return comparisons | {other: _compared(other, logs[other], strict, tested) for other in rest}
     return comparisons
 

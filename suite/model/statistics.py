@@ -11,8 +11,8 @@ from itertools import pairwise
 from statistics import fmean, median
 
 DEPENDENT = 1.645
-"""Standard errors from which the autocorrelation of a comparison counts: that of independent rounds is larger once in
-20 times."""
+"""An autocorrelation above this many standard errors widens intervals. This is the one-sided 5 % level: independent
+rounds exceed it once in 20 times. With 25 rounds, that is an autocorrelation of 0.33."""
 MAX_AUTOCORRELATION = 0.9
 """The largest autocorrelation that intervals allow for, which makes them 4.4 times as wide. Few rounds cannot show a
 larger one."""
@@ -184,8 +184,8 @@ def _largest_ratio(dof: int) -> float:
 
 LEVEL = 0.99
 """The confidence level: an interval contains the true value with this probability, and a table makes a false claim with
-the remaining probability at most. A run of 30 tables then makes 0.3 false claims on average at most, and 1.5 at
-the level 0.95."""
+the remaining probability at most. Of 30 tables, 0.3 then have a false claim on average at most, and 1.5 at the level
+0.95."""
 
 
 @dataclass(frozen=True)
@@ -243,10 +243,10 @@ def lies_within(interval: Interval, low: float, high: float) -> bool | None:
 @lru_cache(maxsize=4096)
 def _rank(count: int, level: float) -> int:
     """The largest rank r such that order statistics r and count + 1 − r enclose the median at this level, or 0."""
-    doubt, tail, rank = (1 - level) / 2, 0.0, 0
+    alpha, tail, rank = (1 - level) / 2, 0.0, 0
     while rank < count // 2:
         tail += math.comb(count, rank) / 2**count
-        if tail > doubt * (1 + 1e-9):
+        if tail > alpha * (1 + 1e-9):
             break
         rank += 1
     return rank

@@ -47,29 +47,29 @@ class Judgeable(Protocol):
         """The reason why no verdict is possible, or empty."""
 
     @property
-    def surprise(self) -> float:
+    def evidence(self) -> float:
         """Larger if the absence of a difference is less likely."""
 
-    def interval(self, doubt: float) -> Interval:
-        """Return the interval of the ratio's logarithm at a level of 1 − doubt."""
+    def interval(self, alpha: float) -> Interval:
+        """Return the interval of the ratio's logarithm at a level of 1 − alpha."""
 
 
 def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) -> list[Ratio]:
     """The differences as ratios, in their order, by Holm's method: the probability of any false claim is 1 − LEVEL."""
     ratios: dict[int, Ratio] = {}
-    doubt, still = 1 - LEVEL, True
-    by_surprise = sorted(range(len(differences)), key=lambda place: -differences[place].surprise)
-    share = doubt / max(able := sum(not difference.why for difference in differences), 1)
-    for position, place in enumerate(by_surprise):
-        if still and position < able:  # those without a verdict come last
-            share = doubt / (able - position)
+    alpha, rejecting = 1 - LEVEL, True
+    by_evidence = sorted(range(len(differences)), key=lambda place: -differences[place].evidence)
+    share = alpha / max(able := sum(not difference.why for difference in differences), 1)
+    for position, place in enumerate(by_evidence):
+        if rejecting and position < able:  # those without a verdict come last
+            share = alpha / (able - position)
         ratios[place] = _time(differences[place], share, margin)
-        still = still and ratios[place].verdict in (WORSE[TIME], BETTER[TIME])
+        rejecting = rejecting and ratios[place].verdict in (WORSE[TIME], BETTER[TIME])
     return [ratios[place] for place in range(len(differences))]
 
 
-def _time(difference: Judgeable, doubt: float, margin: float) -> Ratio:
-    logs = difference.interval(doubt)
+def _time(difference: Judgeable, alpha: float, margin: float) -> Ratio:
+    logs = difference.interval(alpha)
     low, high = (math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (logs.low, logs.high))
     before, after = (median(row.seconds) for row in (difference.old, difference.new))
     verdict = INCONCLUSIVE if difference.why else _verdict(TIME, logs, margin)
@@ -144,12 +144,12 @@ def nearest(known: Sequence[Spread], seconds: float, threads: int) -> Spread | N
     return min(able, key=lambda spread: abs(math.log(spread.seconds / seconds)), default=None)
 
 
-def width(deviation: float, runs: int, doubt: float) -> float:
+def width(deviation: float, runs: int, alpha: float) -> float:
     """Half the width of an interval for a normal value whose standard deviation was estimated from `runs` runs.
 
-    The value lies outside with probability `doubt`. Implementations of one run share its baseline and count as one run.
+    The value lies outside with probability `alpha`. Implementations of one run share its baseline and count as one run.
     """
-    return student(runs - 1, doubt / 2) * deviation
+    return student(runs - 1, alpha / 2) * deviation
 
 
 @dataclass(frozen=True)
@@ -164,13 +164,13 @@ class Difference:
     why: str = ""
 
     @property
-    def surprise(self) -> float:
+    def evidence(self) -> float:
         """The distance from 0 in standard deviations; −∞ without an interval."""
         return -math.inf if self.why else abs(self.log) / max(self.deviation, 1e-9)
 
-    def interval(self, doubt: float) -> Interval:
-        """Return the interval of the ratio's logarithm at a level of 1 − doubt."""
-        half = math.inf if self.why else width(self.deviation, self.runs, doubt)
+    def interval(self, alpha: float) -> Interval:
+        """Return the interval of the ratio's logarithm at a level of 1 − alpha."""
+        half = math.inf if self.why else width(self.deviation, self.runs, alpha)
         return Interval(self.log, self.log - half, self.log + half)
 
 
@@ -198,8 +198,8 @@ def of_one_run(old: MachineRecord, new: MachineRecord) -> int:
 def _pairs(old: MachineRecord, new: MachineRecord) -> Iterator[tuple[Measurement, Measurement]]:
     before = {row.key: (run, row) for run, row in old.measured}
     for run, row in new.measured:
-        its, other = before.get(row.key, (run, row))
-        if its != run and other.status == row.status == Status.MEASURED:
+        old_run, other = before.get(row.key, (run, row))
+        if old_run != run and other.status == row.status == Status.MEASURED:
             yield other, row
 
 
@@ -245,7 +245,7 @@ class _TimedRows:
         base = self.baseline(measured) if relative else None
         if base is None:
             return [math.log(sample) for sample in measured.seconds]
-        return [math.log(sample / its) for sample, its in zip(measured.seconds, base.seconds, strict=False)]
+        return [math.log(sample / reference) for sample, reference in zip(measured.seconds, base.seconds, strict=False)]
 
 
 def _unchanged(sides: Sequence[_TimedRows], row: Measurement) -> bool:
@@ -293,17 +293,17 @@ class PairedTimes:
         return TOO_FEW_PAIRS if len(self.pairs) < pairs_needed(1, LEVEL) else ""
 
     @property
-    def surprise(self) -> float:
+    def evidence(self) -> float:
         """The negative probability of so large a difference by chance."""
         return -probability(self.logs)
 
-    def interval(self, doubt: float) -> Interval:
-        """Return the interval of the ratio's logarithm at a level of 1 − doubt."""
-        return signed_rank(self.logs, 1 - doubt)
+    def interval(self, alpha: float) -> Interval:
+        """Return the interval of the ratio's logarithm at a level of 1 − alpha."""
+        return signed_rank(self.logs, 1 - alpha)
 
 
 def times(paired: Sequence[PairedTimes], margin: float = MARGIN) -> list[Ratio]:
-    """The ratios of times in pairs, judged together; a difference below `margin` is not claimed."""
+    """The ratios of times in pairs, judged together, those without a verdict last; none below `margin` is claimed."""
     return judged_together(sorted(paired, key=lambda pairs: bool(pairs.why)), margin)
 
 
@@ -357,10 +357,10 @@ def probability(values: Sequence[float]) -> float:
 @lru_cache(maxsize=4096)
 def _rank(count: int, level: float) -> int:
     """The largest rank r so that the means r-th from either end enclose the median at this level; 0 for none."""
-    doubt, tail, rank = (1 - level) / 2, 0, 0
+    alpha, tail, rank = (1 - level) / 2, 0, 0
     for ways in _counts(count):
         tail += ways
-        if tail / 2**count > doubt * (1 + 1e-9):
+        if tail / 2**count > alpha * (1 + 1e-9):
             return rank
         rank += 1
     return rank

@@ -104,8 +104,8 @@ def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: flo
     own, dof = spread(logs, starts, usual)
     sigma = math.sqrt((USUAL_DOF * usual**2 + dof * own**2) / (USUAL_DOF + dof))
     error = sigma * math.sqrt(_variance(len(before)) + _variance(len(after)))
-    doubt = (1 - LEVEL) / series / max(1, len(logs) - 2 * MIN_RUNS + 1)
-    half = student(USUAL_DOF + dof, doubt / 2) * error
+    alpha = (1 - LEVEL) / series / max(1, len(logs) - 2 * MIN_RUNS + 1)
+    half = student(USUAL_DOF + dof, alpha / 2) * error
     shift = median(after) - median(before)
     return Step(starts[place], math.exp(shift), math.exp(shift - half), math.exp(shift + half))
 

@@ -4,7 +4,7 @@ The import takes most of the time of a start. Libraries read the environment and
 environment and number of cores has a server. A forked process uses its parent's servers.
 
 A worker inherits three descriptors. The channel is a socket for messages. The output is a pipe for stdout and stderr.
-The life pipe carries nothing: the end of the process that started the worker closes it, and the worker is killed.
+The life pipe carries nothing: when the parent exits, the worker reads EOF and is killed.
 In a sandbox the forked process stays behind as the supervisor, which starts the worker and passes its exit status on.
 A service is code of the suite that runs in workers, `module:function`, such as the benchmark's timer.
 """

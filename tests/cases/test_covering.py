@@ -27,7 +27,7 @@ MEALS = Space(
 def every_row(space: Space) -> list[dict[str, str]]:
     """All rows without contradiction, found by trying all."""
     rows = [dict(zip(space.factors, levels, strict=True)) for levels in product(*space.factors.values())]
-    return [row for row in rows if not any(each.holds(row) for each in space.contradictions)]
+    return [row for row in rows if not any(each.forbids(row) for each in space.contradictions)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -263,9 +263,9 @@ def test_after_some_thorough_comparisons_only_mutants_that_matched_are_tried() -
     unknown = wrong("plain/small", lambda query, key, value: scaled_dot_product_attention(query, key, value) + 0.1)
     diagnostician = seen(forgets_the_scale, "plain/small")
     for _ in range(MAX_EXAMINED - 1):
-        assert diagnostician.diagnose(*unknown).compared
+        assert diagnostician.diagnose(*unknown).exhaustive
 
-    assert not diagnostician.diagnose(*unknown).compared
+    assert not diagnostician.diagnose(*unknown).exhaustive
     assert diagnostician.diagnose(*wrong("plain/small", forgets_the_scale)).mutants == ("unscaled",)
     assert diagnostician.diagnose(*wrong("causal/more_keys", starts_the_triangle_at_the_end)) == Diagnosis()
 
@@ -280,7 +280,7 @@ def test_the_work_of_a_diagnosis_is_counted_and_limited() -> None:
 
     assert spent.diagnose(*unscaled) == Diagnosis(), "no mutant is tried once the budget is used up"
     assert spent.work == 0.0
-    assert not limited.diagnose(*unscaled).compared
+    assert not limited.diagnose(*unscaled).exhaustive
     assert 10.0 <= limited.work < 12.0, "a try on a small case costs little more than 1"
     assert free.diagnose(*unscaled).mutants == ("unscaled",)
     free.budget = free.work

@@ -10,7 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnsuite.judging.aggregate import AggregateLimits, Directions, ErrorVariance, counted, half_ulp, rounding, top
+from attnsuite.judging.aggregate import (
+    AggregateLimits,
+    Directions,
+    ErrorVariance,
+    eigenvalue_bound,
+    half_ulp,
+    inverse_noise_weights,
+    rounding,
+)
 from attnsuite.judging.compare import numbers, together
 from attnsuite.judging.precision import PRECISIONS
 
@@ -21,9 +29,9 @@ ROWS, WIDTH = 64, 16
 unhurried = settings(deadline=None, max_examples=50)
 
 
-def limits(*, counts: Array | None = None, **changes: Any) -> AggregateLimits:
+def limits(*, row_weights: Array | None = None, **changes: Any) -> AggregateLimits:
     """Limits of 64 rows of 16 numbers, each with one error of variance 1/3 and one direction, the sum of all."""
-    rows = np.ones(ROWS) if counts is None else counts
+    rows = np.ones(ROWS) if row_weights is None else row_weights
     total = WIDTH / 3
     deviation = np.array([np.sqrt(rows.sum() * total)])
     larger = Directions("larger numbers (number {})", lambda off: np.array([off.sum()]), deviation, np.zeros(1))
@@ -66,10 +74,10 @@ def test_a_shift_below_one_rounding_shows_in_its_direction_and_large_errors_in_t
 
 
 def test_rows_that_do_not_count_or_are_not_finite_are_skipped() -> None:
-    counts, errors = np.ones(ROWS), roundings(0)
-    counts[3], errors[3], errors[5, 2] = 0, 1e6, np.nan
+    row_weights, errors = np.ones(ROWS), roundings(0)
+    row_weights[3], errors[3], errors[5, 2] = 0, 1e6, np.nan
 
-    complaint, ratio = together(errors, np.zeros_like(errors), limits(counts=counts))
+    complaint, ratio = together(errors, np.zeros_like(errors), limits(row_weights=row_weights))
 
     assert complaint is None
     assert ratio < 1
@@ -124,10 +132,10 @@ def test_no_direction_has_more_variance_than_their_error_variance(seed: int, cou
 
     for row in range(3):
         covariance = (vectors.T * variances[row]) @ vectors
-        assert error_variance.total[row] == pytest.approx(np.trace(covariance))
-        assert np.linalg.eigvalsh(covariance)[-1] <= error_variance.any_way[row] * (1 + 1e-9)
-    assert np.linalg.norm(vectors, 2) ** 2 <= top(vectors) * (1 + 1e-9)
+        assert error_variance.trace[row] == pytest.approx(np.trace(covariance))
+        assert np.linalg.eigvalsh(covariance)[-1] <= error_variance.max_eigenvalue[row] * (1 + 1e-9)
+    assert np.linalg.norm(vectors, 2) ** 2 <= eigenvalue_bound(vectors) * (1 + 1e-9)
 
 
 def test_the_least_noisy_row_counts_most() -> None:
-    assert counted(np.array([2.0, 1.0, 4.0, np.inf])).tolist() == [0.5, 1.0, 0.25, 0.0]
+    assert inverse_noise_weights(np.array([2.0, 1.0, 4.0, np.inf])).tolist() == [0.5, 1.0, 0.25, 0.0]

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attnsuite.judging.aggregate import AggregateLimits, Directions, ErrorVariance, counted, norm, rounding, top
+from attnsuite.judging.aggregate import (
+    AggregateLimits,
+    Directions,
+    ErrorVariance,
+    eigenvalue_bound,
+    inverse_noise_weights,
+    norm,
+    rounding,
+)
 
 if TYPE_CHECKING:
     from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
@@ -23,15 +31,15 @@ MAX_WEIGHTS = 2**13
 MIN_ROWS, MAX_WEIGHTS_OF_ROWS = 64, 2**16
 """With many keys, MIN_ROWS rows are judged anyway while they have at most this many weights; gradients need all."""
 TIE_WIDTH = 1 / 64
-"""Part of the unit roundoff within which two weights of a row round alike, whatever factor they have."""
+"""Unit roundoffs: weights of a row whose logarithms are this close round alike, also after a common factor."""
 MAX_TIED_SHARE = 0.5
 """A row is not judged if more than this share of its weights round like another weight of the row."""
 MIN_SPREAD = 8.0
-"""Units that the middle half of the logarithms of a row's weights must span. With fewer steps of the dtype between
-them, rounding errors are not up as often as down."""
+"""Unit roundoffs: the smallest interquartile range of the logarithms of a row's weights; 8 / 256 = 0.03 in bfloat16.
+In a narrower range, rounding errors are not up as often as down."""
 MAX_CLUSTERING, MIN_PAIRS = 1.5, 200
-"""No row is judged if weights of all rows cluster: MAX_CLUSTERING times the pairs that even weights would have in one
-cell, and MIN_PAIRS more, which chance allows."""
+"""No row is judged if more pairs of weights share a cell than MAX_CLUSTERING times the number for evenly distributed
+weights, plus MIN_PAIRS for chance: 1,700 pairs where 1,000 are expected."""
 MIN_LOG_WEIGHT = 4
 """Weights are examined down to exp(−MIN_LOG_WEIGHT) of the largest of their row."""
 WEIGHT_ROUNDINGS = 2.0
@@ -100,11 +108,11 @@ class JudgedPart(NamedTuple):
 
     def judged(self, forward: ForwardPass, weights: Array, below_largest: Array) -> Array:
         """True for rows that can be judged, b h l; `below_largest` are the scores minus the largest of their row."""
-        known = ~np.asarray(forward.empty | forward.loose | forward.zero_rows)[self.items, self.heads, self.rows, 0]
+        eligible = ~np.asarray(forward.empty | forward.loose | forward.zero_rows)[self.items, self.heads, self.rows, 0]
         steps = below_largest / np.float32(forward.precision.unit)
-        known = known & _spread(weights, steps / np.float32(TIE_WIDTH)) & _first(weights)
-        together = steps[known[..., None] & (weights > 0)]
-        return np.asarray(known & (not clustered(together, forward.precision.unit)))
+        eligible = eligible & _spread(weights, steps / np.float32(TIE_WIDTH)) & _first(weights)
+        together = steps[eligible[..., None] & (weights > 0)]
+        return np.asarray(eligible & (not clustered(together, forward.precision.unit)))
 
 
 def _spread(weights: Array, steps: Array) -> Array:
@@ -134,7 +142,7 @@ def clustered(steps: Array, unit: float) -> bool:
 
 
 def _first(weights: Array) -> Array:
-    """True for the first row with its weights: equal rows have equal errors."""
+    """True for the first row with this Σ w²: rows that agree in it are taken as equal, with equal errors."""
     first = np.zeros(weights[..., 0].size, dtype=bool)
     first[np.unique((weights**2).sum(-1, dtype=np.float64), return_index=True)[1]] = True
     return first.reshape(weights.shape[:-1])
@@ -180,7 +188,9 @@ class OutputErrors:
 
     @cached_property
     def score_variance(self) -> Array:
-        """The variance of each score, b h l s: rounded at its size, below the largest, and with query and key."""
+        """The variance of each score, b h l s: of roundings at its own size, of its difference from the row's largest
+        score, and of query and key.
+        """
         stored, magnitude = self.part.of_rows(self.forward.stored), self.part.of_rows(self.forward.magnitude)
         times = min(SQUARED_SUM / self.forward.query.shape[-1], 1.0) * (self._common_query + self._common_keys)
         inputs = magnitude**2 * times[..., None, None]
@@ -214,11 +224,11 @@ class OutputErrors:
     def error_variance(self) -> ErrorVariance:
         """The variance of each row before its last rounding. Errors of scores move it by v − o, of weights by v."""
         scores = self.score_variance * self.squares
-        total = (scores * self.distances).sum(-1)
-        # Σ_k (v_k − o)(v_k − o)ᵀ has no eigenvalue above (√top + √s ‖o‖)²
+        trace = (scores * self.distances).sum(-1)
+        # Σ_k (v_k − o)(v_k − o)ᵀ has no eigenvalue above (√(eigenvalue bound) + √s ‖o‖)²
         far = np.sqrt(self.weights.shape[-1] * (self.centred_output**2).sum(-1))
-        most = scores.max(-1) * (np.sqrt(top(self.centred_value))[..., None] + far) ** 2
-        return ErrorVariance.of(self.weight_variance, self.value) + ErrorVariance(total, np.minimum(total, most))
+        most = scores.max(-1) * (np.sqrt(eigenvalue_bound(self.centred_value))[..., None] + far) ** 2
+        return ErrorVariance.of(self.weight_variance, self.value) + ErrorVariance(trace, np.minimum(trace, most))
 
     @cached_property
     def distances(self) -> Array:
@@ -228,22 +238,22 @@ class OutputErrors:
         return np.asarray(np.maximum(size - 2 * output @ value.swapaxes(-1, -2), MIN_DISTANCE * size))
 
     @cached_property
-    def counts(self) -> Array:
-        """The factor of each row, at most 1: smaller for rows with larger rounding errors. b h l 1."""
-        return counted(np.where(self.judged, self._noise, np.inf)).astype(np.float32)[..., None]
+    def row_weights(self) -> Array:
+        """The weight of each row, at most 1: smaller for rows with larger rounding errors. b h l 1."""
+        return inverse_noise_weights(np.where(self.judged, self._noise, np.inf)).astype(np.float32)[..., None]
 
     @cached_property
     def _noise(self) -> Array:
         """The expected square of each row's error: b h l."""
-        return np.asarray(self.error_variance.total + self.variance.sum(-1))
+        return np.asarray(self.error_variance.trace + self.variance.sum(-1))
 
     @property
     def limits(self) -> AggregateLimits:
         """The limits of the output's errors."""
-        counts = np.zeros(self.forward.output.shape[:-1])
-        counts[self.part] = self.counts[..., 0]
-        by_row = self.counts[..., 0] * self._noise
-        bias = norm(self.bias, self.counts) + self.scale_bias * norm(self.by_scale, self.counts)
+        row_weights = np.zeros(self.forward.output.shape[:-1])
+        row_weights[self.part] = self.row_weights[..., 0]
+        by_row = self.row_weights[..., 0] * self._noise
+        bias = norm(self.bias, self.row_weights) + self.scale_bias * norm(self.by_scale, self.row_weights)
         directions = (
             self._one("a larger or smaller scale", self.by_scale),
             self._one("larger or smaller elements", self.output),
@@ -251,7 +261,7 @@ class OutputErrors:
             *self._tiles(),
             self._keys(),
         )
-        return AggregateLimits(counts, self.part, float(by_row.sum()), float(by_row.max()), bias, directions)
+        return AggregateLimits(row_weights, self.part, float(by_row.sum()), float(by_row.max()), bias, directions)
 
     # Directions in which mistakes move the output
 
@@ -271,7 +281,7 @@ class OutputErrors:
 
     def _one(self, says: str, along: Array) -> Directions:
         """One direction, for all rows together: along is b h l v."""
-        along = self.counts * along
+        along = self.row_weights * along
         sums = lambda errors: np.array([(errors * along).sum()])  # noqa: E731
         return self._several(says, along, sums, lambda by_row: np.array([by_row.sum()]), self._variance(along))
 
@@ -290,8 +300,8 @@ class OutputErrors:
         variance = add(variance + (along**2 * self.variance.reshape(shape)).sum(-1))
         bias = add((abs(along) * self.bias.reshape(shape)).sum(-1))
         scale = abs(add((along * self.by_scale.reshape(shape)).sum(-1)))
-        known = abs(add((along * self.rounding_error.reshape(shape)).sum(-1)))
-        return Directions(says, sums, np.sqrt(variance), bias + self.scale_bias * scale + known)
+        deterministic_error = abs(add((along * self.rounding_error.reshape(shape)).sum(-1)))
+        return Directions(says, sums, np.sqrt(variance), bias + self.scale_bias * scale + deterministic_error)
 
     def _edges(self) -> list[Directions]:
         """The last visible key of each row left out, and the key behind it let in."""
@@ -318,25 +328,27 @@ class OutputErrors:
         weights = self.weights[..., : tiles * TILE].reshape(batch, heads, rows, tiles, TILE).swapaxes(2, 3)
         value = self.centred_value[..., : tiles * TILE, :].reshape(batch, heads, tiles, TILE, -1)
         along = weights @ value - weights.sum(-1, keepdims=True) * self.centred_output[:, :, None]  # b h t l v
-        along = self.counts[..., None] * along.swapaxes(2, 3)
+        along = self.row_weights[..., None] * along.swapaxes(2, 3)
         sums = lambda errors: (errors[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
-        variance = (along**2).sum(-1) * self.error_variance.any_way[..., None]
+        variance = (along**2).sum(-1) * self.error_variance.max_eigenvalue[..., None]
         says = f"the weights of one tile of {TILE} keys (tile {{}})"
         return [self._several(says, along, sums, lambda by_row: by_row.sum(2), variance)]
 
     def _keys(self) -> Directions:
         """Each key left out or counted twice, in all rows of a head, p (v − o): b h s."""
-        value, output, weights = self.centred_value, self.centred_output, self.counts * self.weights
+        value, output, weights = self.centred_value, self.centred_output, self.row_weights * self.weights
 
         def sums(errors: Array) -> Array:
             towards = errors @ value.swapaxes(-1, -2) - (errors * output).sum(-1, keepdims=True)
             return np.asarray((weights * towards).sum(-2))
 
         squares = weights**2 * self.distances
-        variance = (squares * (self.error_variance.any_way + self.variance.max(-1))[..., None]).sum(-2)
+        variance = (squares * (self.error_variance.max_eigenvalue + self.variance.max(-1))[..., None]).sum(-2)
         bias = (np.sqrt(squares) * np.sqrt((self.bias**2).sum(-1, keepdims=True))).sum(-2)
-        known = self.scale_bias * abs(sums(self.by_scale)) + abs(sums(self.rounding_error))
-        return Directions("one key left out or counted twice (key {})", sums, np.sqrt(variance), bias + known)
+        deterministic_error = self.scale_bias * abs(sums(self.by_scale)) + abs(sums(self.rounding_error))
+        return Directions(
+            "one key left out or counted twice (key {})", sums, np.sqrt(variance), bias + deterministic_error
+        )
 
 
 class GradientTerms(NamedTuple):
@@ -457,20 +469,20 @@ class GradientErrors:
         value, times = exact[part], terms.scale**2
         error, variance = rounding(value, self.precision)
         variance = GRADIENT_ROUNDINGS * variance
-        by_row = times * terms.error_variance.total + variance.sum(-1)
-        counts = counted(by_row)[..., None]
-        bias, along = self._bias(value, terms), counts * value
-        any_way = ((along**2).sum(-1) * terms.error_variance.any_way).sum() + terms.shared_along(along)
-        deviation = np.sqrt(times * any_way + (along**2 * variance).sum())
+        by_row = times * terms.error_variance.trace + variance.sum(-1)
+        row_weights = inverse_noise_weights(by_row)[..., None]
+        bias, along = self._bias(value, terms), row_weights * value
+        variance_along = ((along**2).sum(-1) * terms.error_variance.max_eigenvalue).sum() + terms.shared_along(along)
+        deviation = np.sqrt(times * variance_along + (along**2 * variance).sum())
         steady = (abs(along) * bias).sum() + self._by_scale * (along * value).sum() + abs((along * error).sum())
         sums = lambda errors: np.array([(errors * along).sum()])  # noqa: E731
         size = Directions("larger or smaller elements", sums, np.array([deviation]), np.array([steady]))
-        weighted, shared = counts[..., 0] * by_row, times * terms.shared_variance
+        weighted, shared = row_weights[..., 0] * by_row, times * terms.shared_variance
         total, most = float(weighted.sum() + shared), float(weighted.max() + shared)
-        all_bias = norm(bias, counts) + self._by_scale * norm(value, counts)
-        all_counts = np.zeros(exact.shape[:-1])
-        all_counts[part] = counts[..., 0]
-        return AggregateLimits(all_counts, part, total, most, all_bias, (size,))
+        all_bias = norm(bias, row_weights) + self._by_scale * norm(value, row_weights)
+        all_weights = np.zeros(exact.shape[:-1])
+        all_weights[part] = row_weights[..., 0]
+        return AggregateLimits(all_weights, part, total, most, all_bias, (size,))
 
     def _bias(self, value: Array, terms: GradientTerms) -> Array:
         """The systematic error that float32 may make in one direction, as in `OutputErrors.bias`."""

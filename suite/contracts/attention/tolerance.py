@@ -88,7 +88,7 @@ class OutputError(NamedTuple):
     """The error bound of an output, b h l v, and the quantities that bounds of gradients need."""
 
     bound: Array
-    normaliser: Array
+    normaliser_error: Array
     """The relative error that all weights of a row share."""
     terms: Array
     """Σ |p v|, b h l v."""
@@ -109,12 +109,12 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     underflow = eta * (spread.by(seen) + keys + 1)
     # exp(score − logsumexp) is a correct style, whose rounded logsumexp moves all weights of a row together
     shared = a * double(np.where(forward.empty, 0, abs(forward.largest)))
-    normaliser = summing(forward.precision, keys) + shared
+    normaliser_error = summing(forward.precision, keys) + shared
     # roundings of a sum may all have one sign, as equal weights round alike; so may errors that a row shares
-    common = normaliser * magnitude + underflow
+    common = normaliser_error * magnitude + underflow
     before = moved + 2 * u * magnitude + common
     bound = before + u * (abs(output) + before)
-    return OutputError(np.where(forward.zero_rows, 0, bound), normaliser, magnitude, loose)
+    return OutputError(np.where(forward.zero_rows, 0, bound), normaliser_error, magnitude, loose)
 
 
 def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array) -> tuple[Array, Array]:

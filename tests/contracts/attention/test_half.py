@@ -233,11 +233,11 @@ def test_empty_rows_and_rows_alike_do_not_count() -> None:
     call.tensors["query"][:, :, 20:30] = call.tensors["query"][:, :, 20:21]
     call.tensors["attn_mask"][..., 20:30, :] = True
 
-    counts = expected_result(call, {}).aggregate_limits["output"].counts
+    row_weights = expected_result(call, {}).aggregate_limits["output"].row_weights
 
-    assert not counts[:, :, :10].any()
-    assert (np.count_nonzero(counts[:, :, 20:30], axis=-1) <= 1).all()
-    assert np.count_nonzero(counts) > 64
+    assert not row_weights[:, :, :10].any()
+    assert (np.count_nonzero(row_weights[:, :, 20:30], axis=-1) <= 1).all()
+    assert np.count_nonzero(row_weights) > 64
 
 
 def test_a_run_judges_fewer_outputs_together_than_its_share_of_chance_allows() -> None:
