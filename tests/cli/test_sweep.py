@@ -33,7 +33,7 @@ def test_shards_are_run_merged_and_not_run_again(cli: Cli, write: Write, tmp_pat
     again = cli("sweep", "sweep.toml")
 
     assert (first.status, again.status) == (0, 0)
-    assert "2 of 2 shards have ended" in first.err
+    assert "2 of 2 shards are done" in first.err
     cases = load_results(tmp_path / "out")
     assert set(cases["implementation"]) == {"attention/mine"}
     assert not cases.duplicated(["case", "dtype"]).any()
