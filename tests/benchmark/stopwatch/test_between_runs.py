@@ -23,7 +23,7 @@ def test_a_run_times_the_baseline_and_copies_of_it_and_adds_them_to_those_before
     assert [(row.workload, row.threads, row.place) for row in rows] == 2 * [(SMALLEST, 1, place) for place in range(4)]
     assert rows[0].ratio == rows[4].ratio == 1.0
     assert all(row.seconds > 0 for row in rows)
-    assert f"{FEWEST_RUNS} at least tell how far runs lie apart" in capsys.readouterr().out
+    assert f"{FEWEST_RUNS} are needed for the spread between runs" in capsys.readouterr().out
 
 
 def test_what_is_stored_is_said_as_what_two_runs_may_differ_by():
