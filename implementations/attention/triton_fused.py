@@ -347,25 +347,16 @@ def _forward_kernel(
     start, whole, whole_end, end = _visible(
         first, tl.minimum(first + QUERIES, length) - 1, left, right, keys, HAS_LEFT, HAS_RIGHT, KEYS
     )
-    if HAS_LEFT:
-        sums, totals, largest = _mix(
-            sums, totals, largest, queries, first, start, whole,
-            key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-            length, keys, width, value_width, scale, left, right,
-            True, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-        )  # fmt: skip
-    sums, totals, largest = _mix(
-        sums, totals, largest, queries, first, whole, whole_end,
-        key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-        length, keys, width, value_width, scale, left, right,
-        False, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-    )  # fmt: skip
-    sums, totals, largest = _mix(
-        sums, totals, largest, queries, first, whole_end, end,
-        key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-        length, keys, width, value_width, scale, left, right,
-        True, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-    )  # fmt: skip
+    for stage in tl.static_range(3):  # both edges of the band, and what every position meets between them
+        if stage != 0 or HAS_LEFT:
+            lower = start if stage == 0 else whole if stage == 1 else whole_end
+            upper = whole if stage == 0 else whole_end if stage == 1 else end
+            sums, totals, largest = _mix(
+                sums, totals, largest, queries, first, lower, upper,
+                key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
+                length, keys, width, value_width, scale, left, right,
+                stage != 1, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
+            )  # fmt: skip
     empty = totals == 0.0
     sums = sums / tl.where(empty, 1.0, totals)[:, None]
     target = output + item * o_item + head * o_head
@@ -448,25 +439,16 @@ def _query_gradient_kernel(
     start, whole, whole_end, end = _visible(
         first, tl.minimum(first + QUERIES, length) - 1, left, right, keys, HAS_LEFT, HAS_RIGHT, KEYS
     )
-    if HAS_LEFT:
-        sums = _query_gradient(
-            sums, queries, upstream, logs, mean, first, start, whole,
-            key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-            length, keys, width, value_width, scale, left, right,
-            True, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-        )  # fmt: skip
-    sums = _query_gradient(
-        sums, queries, upstream, logs, mean, first, whole, whole_end,
-        key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-        length, keys, width, value_width, scale, left, right,
-        False, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-    )  # fmt: skip
-    sums = _query_gradient(
-        sums, queries, upstream, logs, mean, first, whole_end, end,
-        key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-        length, keys, width, value_width, scale, left, right,
-        True, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-    )  # fmt: skip
+    for stage in tl.static_range(3):  # both edges of the band, and what every position meets between them
+        if stage != 0 or HAS_LEFT:
+            lower = start if stage == 0 else whole if stage == 1 else whole_end
+            upper = whole if stage == 0 else whole_end if stage == 1 else end
+            sums = _query_gradient(
+                sums, queries, upstream, logs, mean, first, lower, upper,
+                key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
+                length, keys, width, value_width, scale, left, right,
+                stage != 1, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
+            )  # fmt: skip
     target = d_query + item * d_item + head * d_head
     _store(target, d_row, d_column, first, length, width, sums * (scale / LOG2_E), QUERIES, WIDTH)
 
@@ -532,25 +514,16 @@ def _key_gradient_kernel(
         of_upstream = output_gradient + item * u_item + head * u_head
         of_mask = mask + item * m_item + head * m_head
         of_rows = (item * heads + head) * length
-        if HAS_RIGHT:
-            d_keys, d_values = _key_gradients(
-                d_keys, d_values, k, v, first, start, whole,
-                of_query, q_row, q_column, of_upstream, u_row, u_column, log_sums + of_rows, means + of_rows,
-                of_mask, m_row, m_column, length, keys, width, value_width, scale, left, right,
-                True, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-            )  # fmt: skip
-        d_keys, d_values = _key_gradients(
-            d_keys, d_values, k, v, first, whole, whole_end,
-            of_query, q_row, q_column, of_upstream, u_row, u_column, log_sums + of_rows, means + of_rows,
-            of_mask, m_row, m_column, length, keys, width, value_width, scale, left, right,
-            False, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-        )  # fmt: skip
-        d_keys, d_values = _key_gradients(
-            d_keys, d_values, k, v, first, whole_end, end,
-            of_query, q_row, q_column, of_upstream, u_row, u_column, log_sums + of_rows, means + of_rows,
-            of_mask, m_row, m_column, length, keys, width, value_width, scale, left, right,
-            True, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-        )  # fmt: skip
+        for stage in tl.static_range(3):  # both edges of the band, and what every position meets between them
+            if stage != 0 or HAS_RIGHT:
+                lower = start if stage == 0 else whole if stage == 1 else whole_end
+                upper = whole if stage == 0 else whole_end if stage == 1 else end
+                d_keys, d_values = _key_gradients(
+                    d_keys, d_values, k, v, first, lower, upper,
+                    of_query, q_row, q_column, of_upstream, u_row, u_column, log_sums + of_rows, means + of_rows,
+                    of_mask, m_row, m_column, length, keys, width, value_width, scale, left, right,
+                    stage != 1, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
+                )  # fmt: skip
     target = d_key + item * dk_item + key_head * dk_head
     _store(target, dk_row, dk_column, first, keys, width, d_keys * (scale / LOG2_E), KEYS, WIDTH)
     target = d_value + item * dv_item + key_head * dv_head
