@@ -30,6 +30,10 @@ class Call:
     gradient_of: tuple[str, ...] = ()
     """The tensors whose gradients are requested; of a training step the tensors or weights that it changes."""
     output_gradient: Tensor | None = None
+    second: str = ""
+    """The name of a second output: the function returns `(output, lse)`. The reply has it in `attention_weights`."""
+    second_gradient: Tensor | None = None
+    """The gradient of the second output; None where only that of the output is passed backward."""
     seed: int | None = None
     grad_mode: bool = True
     inference: bool = False
@@ -124,7 +128,7 @@ class Reply:
     attended: tuple[str, ...] = ()
     """The calls of a probe, each a `BackendCall` in writing."""
     attention_weights: Mapping[str, Tensor | None] = field(default_factory=dict)
-    """Requested attention weights by name; "" for a single tensor. None: not a tensor."""
+    """Requested attention weights by name, "" for a single tensor; or the second output. None: not a tensor."""
     weights_overwritten: tuple[str, ...] = ()
     """The attention weights that a later call of the test changed."""
     gradients_overwritten: tuple[str, ...] = ()

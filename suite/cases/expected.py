@@ -265,25 +265,29 @@ class NearInNorm(Expected):
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """The expected weights of one attention, … l s."""
+    """The expected weights of one attention, … l s, or a second output, such as log-sum-exps."""
 
     expected: WithinBounds | NearInNorm
     """Their form and numbers."""
-    hidden: Array
-    """True where a query may not attend to a key, and the weight is exactly 0; … l s."""
+    hidden: Array | None
+    """True where a query may not attend to a key, and the weight is exactly 0; … l s. None: a second output."""
 
     def verdict(self, name: str, reply: Reply) -> Verdict:
         """The verdict on the weights of this name, which is empty for a single attention."""
-        called, tensor = f"attention weights {name}".strip(), reply.attention_weights.get(name)
+        tensor, called = reply.attention_weights.get(name), f"attention weights {name}".strip()
+        if self.hidden is None:
+            called = name
         if tensor is None:
-            return Verdict(Status.FAILED, f"the {called} are no tensor")
+            return Verdict(Status.FAILED, f"the {called} {'is' if self.hidden is None else 'are'} no tensor")
         weights = replace(reply, output=tensor, aliased=(), overwritten=False)
         if unfit := self.expected.form.unfit(weights, called):
             return unfit
         if name in reply.weights_overwritten:
             return Verdict(Status.FAILED, f"a later call changed the {called}")
         actual = compare.numbers(tensor)
-        verdict = self._hidden(called, actual) or self._sums(called, actual)
+        if self.hidden is None:
+            return self.expected.compare_numbers(weights, called)
+        verdict = self._hidden(self.hidden, called, actual) or self._sums(called, actual)
         return verdict if verdict.status != Status.PASSED else self.expected.compare_numbers(weights, called)
 
     def equal(self, name: str, reply: Reply, theirs: Reply) -> bool:
@@ -292,9 +296,10 @@ class AttentionWeights:
         ours, others = pair
         if ours is None or others is None or ours.shape != others.shape:
             return ours is None and others is None
-        if ours.shape != self.hidden.shape:  # without bounds, as the form is wrong
+        if ours.shape != self.expected.form.shape:  # without bounds, as the form is wrong
             return np.array_equal(compare.numbers(ours), compare.numbers(others), equal_nan=True)
-        if not np.array_equal(*(self.hidden & (_numbers(weights) != 0) for weights in pair)):
+        hidden = self.hidden
+        if hidden is not None and not np.array_equal(*(hidden & (_numbers(weights) != 0) for weights in pair)):
             return False
         return self.expected.alike(Reply(output=ours), Reply(output=others))
 
@@ -305,8 +310,9 @@ class AttentionWeights:
         output = Bounded(-self.expected.output.value, self.expected.output.bound)
         return replace(self, expected=replace(self.expected, output=output))
 
-    def _hidden(self, called: str, actual: Array) -> Verdict | None:
-        places = np.argwhere(self.hidden & (actual != 0))
+    @staticmethod
+    def _hidden(hidden: Array, called: str, actual: Array) -> Verdict | None:
+        places = np.argwhere(hidden & (actual != 0))
         if not len(places):
             return None
         place = tuple(map(int, places[0]))
@@ -353,12 +359,13 @@ def judge(results: Sequence[Expected], replies: Sequence[Reply]) -> Verdict:
     return marginal or Verdict(Status.PASSED, detail, largest)
 
 
-def unlike_names(actual: Collection[str], expected: Collection[str]) -> str:
+def unlike_names(actual: Collection[str], expected: Mapping[str, AttentionWeights]) -> str:
     """What is wrong with the names of attention weights, or empty."""
     if set(actual) == set(expected):
         return ""
     if not actual:
-        return "returned an output alone, should return the output and its attention weights"
+        names = [name for name, second in expected.items() if second.hidden is None]
+        return f"returned an output alone, should return the output and {', '.join(names) or 'its attention weights'}"
     if list(expected) == [""]:
         return f"the attention weights are a dictionary of {_listed(actual)}, should be a tensor"
     if list(actual) == [""]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.call import Call, Calls, Conventions
@@ -16,12 +17,14 @@ from attnsuite.cases.case import Case, Traits
 from attnsuite.cases.expected import AttentionWeights, Expected, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.returned_weights import identity_values_of
-from attnsuite.cases.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
+from attnsuite.cases.tensors import PRECISE, Array, Draw, Inputs, as_tensor, dtype_of, generator
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.judging.running_error import WithError
 from attnsuite.model import DTYPES
 
+UPSTREAM = ("output_gradient", "second_gradient")
+"""The names that `draw` gives to the gradients of the outputs, in calls with a backward pass."""
 EMPTY_ROW = "empty_row"
 """The convention for the output of a query that may attend to nothing."""
 Oracle = Callable[..., WithError]
@@ -52,6 +55,12 @@ class Formula:
     """The dtypes that cases may have."""
     conventions: tuple[str, ...] = ()
     """The conventions that the oracle takes as keyword arguments."""
+    second: tuple[str, Oracle] | None = None
+    """The name of a second output, and its oracle: the function returns `(output, lse)`."""
+    wide: tuple[str, ...] = ()
+    """The inputs that are float32 where the dtype is a half type, as the second output is."""
+    gradients: Callable[..., Mapping[str, WithError]] | None = None
+    """The gradient of each input, from the oracle's arguments and those of `UPSTREAM` that `draw` returns."""
     values: str = ""
     """The input, … s v, whose weighted mean is the output, … l v; these weights may be returned as well."""
 
@@ -104,21 +113,50 @@ class Formula:
         declared = {point: conventions[point] for point in self.conventions if point in conventions}
         options = {**call.options, **declared, **known}
         inputs = {
-            name: WithError.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
-            if tensor.dtype.is_floating_point
-            else tensor.numpy()
+            name: self._exact(name, tensor, dtype) if tensor.dtype.is_floating_point else tensor.numpy()
             for name, tensor in call.tensors.items()
         }
         with np.errstate(all="ignore"):
             output = self.oracle(**inputs, **options).bounded
             decided = self._decided(inputs, options)
-        form = Form(output.value.shape, getattr(torch, dtype), pair=self.weights is not None)
+            gradients = self._gradients(call, inputs, options, dtype)
+        shapes = {name: gradient.value.shape for name, gradient in gradients.items()}
+        form = Form(output.value.shape, getattr(torch, dtype), shapes, pair=self.weights is not None)
+        if self.second:
+            attentions = self._second(*self.second, inputs, options, dtype)
+            return WithinBounds(form, output, gradients=gradients, attentions=attentions)
         if not self.values:
-            return WithinBounds(form, output, decided=decided)
+            return WithinBounds(form, output, gradients=gradients, decided=decided)
         keys = call.tensors[self.values].shape[-2]
         form = replace(form, weights=(*output.value.shape[:-1], keys), pair=False)
         weights = partial(self._weights, inputs, options, dtype)
         return WithinBounds(form, output, weights=weights, decided=decided)
+
+    def own_dtype(self, name: str, dtype: str) -> str:
+        """The dtype of an input in calls of this dtype."""
+        return "float32" if name in self.wide and PRECISIONS[dtype].half else dtype
+
+    def _exact(self, name: str, tensor: Tensor, dtype: str) -> WithError:
+        return WithError.exact(compare.numbers(tensor), PRECISIONS[self.own_dtype(name, dtype)], widest(dtype))
+
+    def _gradients(self, call: Call, inputs: Mapping[str, Any], options: Mapping[str, Any], dtype: str) -> Any:
+        """The gradient of each input with its bound, if the call requests gradients."""
+        if not call.gradient_of:
+            return {}
+        assert self.gradients is not None
+        upstream = {name: getattr(call, name) for name in UPSTREAM if getattr(call, name) is not None}
+        exact = {name: self._exact(name, tensor, dtype) for name, tensor in upstream.items()}
+        return {name: made.bounded for name, made in self.gradients(**inputs, **options, **exact).items()}
+
+    def _second(
+        self, name: str, oracle: Oracle, inputs: Mapping[str, Any], options: Mapping[str, Any], dtype: str
+    ) -> Mapping[str, AttentionWeights]:
+        """The second output by its name."""
+        with np.errstate(all="ignore"):
+            second = oracle(**inputs, **options).bounded
+        own = "float32" if PRECISIONS[dtype].half else dtype
+        form = Form(second.value.shape, getattr(torch, own))
+        return {name: AttentionWeights(WithinBounds(form, second), None)}
 
     def _decided(self, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> Array | None:
         """True for the numbers of empty rows, which a convention decides; None without such a convention."""
@@ -152,7 +190,18 @@ class FormulaCase(PerCallCase):
         return (self._call(self.name, dtype),)
 
     def _call(self, seed: str, dtype: str) -> Call:
-        return Call(as_tensors(self.draw(generator(seed)), dtype), self.options, self.formula.positional)
+        formula, drawn = self.formula, self.draw(generator(seed))
+        tensors = {name: as_tensor(array, formula.own_dtype(name, dtype)) for name, array in drawn.items()}
+        upstream, second_upstream = (tensors.pop(name, None) for name in UPSTREAM)
+        return Call(
+            tensors,
+            self.options,
+            formula.positional,
+            gradient_of=() if upstream is None else formula.positional,
+            output_gradient=upstream,
+            second=formula.second[0] if formula.second else "",
+            second_gradient=second_upstream,
+        )
 
     def traits(self, dtype: str) -> Traits:
         """Its dtype and its options; the arguments of `draw` are unknown."""

@@ -314,6 +314,7 @@ def _of_steps(weights: AttentionWeights, over: Array, unknown: Array) -> Attenti
     over, unknown = (steps.reshape(len(steps), *[1] * (expected.value.ndim - 3), -1) for steps in (over, unknown))
     value = np.where(over[..., None], 0.0, expected.value)
     expected = replace(expected, value=value, allowed=np.where(unknown, np.inf, expected.allowed))
+    assert weights.hidden is not None
     return AttentionWeights(expected, weights.hidden | over[..., None])
 
 

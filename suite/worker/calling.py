@@ -342,12 +342,16 @@ def unwritable(output: Tensor) -> str:
     return ""
 
 
-def split_weights(returned: Any) -> tuple[Any, Mapping[str, Any]]:
-    """An output and its attention weights by name, if `returned` is such a pair; else `returned` without weights."""
+def split_weights(returned: Any, second: str = "") -> tuple[Any, Mapping[str, Any]]:
+    """An output and its attention weights by name, if `returned` is such a pair; else `returned` without weights.
+
+    `second` is the name of a second output that is no attention weights.
+    """
     if not isinstance(returned, tuple | list) or len(returned) != 2:
         return returned, {}
     output, weights = returned
-    return output, {str(name): weights[name] for name in weights} if isinstance(weights, dict) else {"": weights}
+    named = isinstance(weights, dict) and not second
+    return output, {str(name): weights[name] for name in weights} if named else {second: weights}
 
 
 def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> ForwardPass:
@@ -361,8 +365,8 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
             **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
             **call.options,
         )
-    if call.need_weights:
-        output, attentions = split_weights(returned)
+    if call.need_weights or call.second:
+        output, attentions = split_weights(returned, call.second)
         return ForwardPass(inputs, output, attentions=attentions)
     return ForwardPass(inputs, output_of(returned), weights_of(returned), is_pair(returned), weights_name(returned))
 
@@ -414,6 +418,11 @@ def _gradients(done: ForwardPass, call: Call, upstream: dict[str, Tensor], retai
     upstream[OUTPUT_GRADIENT] = placed(call.output_gradient, str(output.device)).to(output.dtype)
     with torch.enable_grad():
         end: Tensor = _End.apply(output, upstream[OUTPUT_GRADIENT])  # type: ignore[no-untyped-call]
+        second = done.attentions.get(call.second)
+        if call.second_gradient is not None and isinstance(second, Tensor) and second.requires_grad:
+            if second.shape != call.second_gradient.shape:
+                return dict.fromkeys(call.gradient_of)
+            end = end + _End.apply(second, placed(call.second_gradient, str(second.device)).to(second.dtype))  # type: ignore[no-untyped-call]
     wanted = [inputs[name] for name in call.gradient_of]
     gradients: tuple[Tensor | None, ...] = torch.autograd.grad(end, wanted, retain_graph=retain, allow_unused=True)
     named = zip(call.gradient_of, gradients, strict=True)

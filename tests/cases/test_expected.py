@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnsuite.cases import Reply
-from attnsuite.cases.expected import Form, NearInNorm, WithinBounds, judge
+from attnsuite.cases.expected import AttentionWeights, Form, NearInNorm, WithinBounds, judge
 from attnsuite.judging.precision import Bounded
 
 FORM = Form((2, 3), torch.float64)
@@ -144,3 +144,46 @@ def test_a_clear_error_of_a_gradient_is_not_marginal_with_a_marginal_output() ->
 
     assert WITH_GRADIENT.verdict(Reply(close, gradients={"x": ones})).marginal
     assert not WITH_GRADIENT.verdict(Reply(close, gradients={"x": 0 * ones})).marginal
+
+
+LSE = torch.tensor([0.5, -torch.inf]).double()
+WITH_LSE = replace(
+    WITHIN,
+    attentions={
+        "lse": AttentionWeights(
+            WithinBounds(Form((2,), torch.float64), Bounded(LSE.numpy(), np.array([0.1, 0.0]))), None
+        )
+    },
+)
+"""An output, and a second one that is no attention weights."""
+
+
+@pytest.mark.parametrize(
+    ("second", "detail"),
+    [
+        ({"lse": LSE}, ""),
+        ({}, "returned an output alone, should return the output and lse"),
+        ({"lse": None}, "the lse is no tensor"),
+        ({"lse": LSE.float()}, "lse is float32, should be float64"),
+        ({"lse": LSE[:1]}, "lse has shape (1,), should have (2,)"),
+        ({"lse": LSE + 1}, "lse[0] is 1.5, should be 0.5 within 0.1 (error 10 × the tolerance; 1 of 2 elements)"),
+        ({"lse": LSE.clamp_min(-1e30)}, "lse[1] is -1e+30, should be -inf within 0"),
+    ],
+)
+def test_a_second_output_is_judged_as_the_first(second: dict[str, Any], detail: str) -> None:
+    verdict = WITH_LSE.verdict(Reply(RIGHT, attention_weights=second))
+
+    assert (verdict.status == "passed") == (not detail)
+    assert verdict.detail.startswith(detail)
+
+
+def test_a_second_output_that_a_later_call_changed_fails() -> None:
+    verdict = WITH_LSE.verdict(Reply(RIGHT, attention_weights={"lse": LSE}, weights_overwritten=("lse",)))
+
+    assert verdict.detail == "a later call changed the lse"
+
+
+def test_replies_with_different_second_outputs_are_not_alike() -> None:
+    replies = [Reply(RIGHT, attention_weights={"lse": lse}) for lse in (LSE, LSE.clone(), LSE + 1)]
+
+    assert [WITH_LSE.alike(replies[0], other) for other in replies] == [True, True, False]

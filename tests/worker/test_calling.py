@@ -365,3 +365,23 @@ def test_what_a_call_that_raised_gave_the_probe_is_not_counted_in_the_next() -> 
 
     assert failed.error == "ValueError: as asked"
     assert len(right.attended) == 1
+
+
+def test_gradients_of_a_second_output_are_added_to_those_of_the_output() -> None:
+    ones = torch.ones(2, 2)
+    two = Call({"query": ones}, positional=("query",), gradient_of=("query",), output_gradient=ones, second="lse")
+
+    def both(query: Tensor) -> tuple[Tensor, Tensor]:
+        return 3 * query, 5 * query.sum(-1)
+
+    alone, together = (reply_to(both, each) for each in (two, replace(two, second_gradient=torch.ones(2))))
+
+    assert together.attention_weights["lse"].tolist() == [10, 10]  # type: ignore[union-attr]
+    assert [reply.gradients["query"].unique().tolist() for reply in (alone, together)] == [[3], [8]]  # type: ignore[union-attr]
+
+
+def test_a_second_output_is_never_a_dictionary() -> None:
+    two = Call({"query": torch.ones(2, 2)}, positional=("query",), second="lse")
+    reply = reply_to(lambda query: (query * 2, {"lse": query * 2}), two)
+
+    assert reply.attention_weights == {"lse": None}
