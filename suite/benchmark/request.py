@@ -21,12 +21,12 @@ from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
 from attnsuite.registry import Declaration, Loaded
 
-BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
+BUDGETS = {"quick": 0.3, "standard": 2.5, "gpu": 0.2, "full": 2.5}
 """Seconds of timed calls for each implementation in each table, by profile. Every table gets the rounds that a
 verdict needs in any case."""
 BUDGET_OF_NAMED = BUDGETS["quick"]
 """The same for named workloads without a profile, so that work on a kernel gets a verdict in seconds."""
-SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
+SLOWEST = {"quick": 1.0, "standard": 5.5, "gpu": 0.5, "full": 20.0}
 """Seconds that a call may take, by profile; without one, as in `standard`. Twelve rounds of a slower call would
 exceed the time of the whole profile."""
 ON_GPU = {"full": (0.5, 1.0)}

@@ -184,7 +184,7 @@ class Bench:
     shapes: Many = SHAPES
     dtypes: Many = DTYPES
     baseline: str = option("", "--baseline TARGET", "compare with this target instead of the contract's baseline")
-    profile: str | None = option(None, "--profile P", "quick (default), standard or full (for GPUs)", BENCH_PROFILE)
+    profile: str | None = option(None, "--profile P", "quick (default), standard, gpu or full", BENCH_PROFILE)
     device: str = DEVICE
     backward: bool = BACKWARD
     step: bool = option(False, "--step", "also time training steps of models and of their blocks")

@@ -1,4 +1,4 @@
-"""`attnsuite run`: test all implementations, time the quick profile, write results/ and the pages."""
+"""`attnsuite run`: test all implementations, time a short profile, write results/ and the pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Job:
     session: Session
     benchmarks: Sequence[Benchmark]
     timed: Sequence[Declaration]
-    quick: Request
+    timing: Request
     processes: int
 
     @property
@@ -57,7 +57,7 @@ class Job:
 
 
 def run(options: Run) -> int:
-    """Test the targets (all by default), time them in the profile `quick`, and write the pages.
+    """Test the targets (all by default), time them in the profile `quick`, on a GPU in `gpu`, and write the pages.
 
     An interrupted run is resumed. Returns the exit status of both together.
     """
@@ -104,17 +104,17 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     request = CheckRequest(device=options.device, isolate=options.isolate, strict=True)
     if not options.full:
         request = campaign.sampled(request, [declaration for declaration in declarations if declaration.compiles])
-    quick = Request(profile="quick", device=options.device)
+    timing = Request(profile="quick" if options.device == "cpu" else "gpu", device=options.device)
     can_be_timed = any(not item.broken and registry.missing_library(item) is None for item in declarations)
     named = campaign.with_workloads(declarations)
     timed = campaign.with_baseline(named, options.except_) if can_be_timed else []
     try:
-        benchmarks = campaign.benchmarks_of(timed, quick)
+        benchmarks = campaign.benchmarks_of(timed, timing)
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     processes = jobs_of(options.jobs, request, declarations)
     session = session_of(request, len(declarations), processes, records_operators=True)
-    return Job(declarations, session, benchmarks, timed, quick, processes)
+    return Job(declarations, session, benchmarks, timed, timing, processes)
 
 
 def _plan(job: Job) -> Iterator[str]:
@@ -148,5 +148,5 @@ def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[lis
     with Display(tables, sys.stdout, what="tables") as display:
         measurements = campaign.bench(job.benchmarks, writer, display)
     whole = [declaration for declaration in job.declarations if declaration.full_name not in job.sampled]
-    campaign.finish(writer, job.quick, whole, job.session.operators, job.session.unsupported)
+    campaign.finish(writer, job.timing, whole, job.session.operators, job.session.unsupported)
     return outcomes, measurements

@@ -20,8 +20,8 @@ CACHES = ("hot", "cold")
 """The last-level cache before a timed call: as the previous call left it, or flushed."""
 SHAPE = "shape/"
 """The prefix of the names of workloads that users give as shapes."""
-PROFILES = ("quick", "standard", "full")
-"""The sets of workloads: for CI, for an idle machine, for GPUs."""
+PROFILES = ("quick", "standard", "gpu", "full")
+"""The sets of workloads: for CI, for an idle machine, for ten minutes of a GPU, for hours of one."""
 
 EVERY_CASE = "*"
 """The case, dtype or workload of a row about all of them, such as a missing library or an import error."""

@@ -26,7 +26,7 @@ TINY = "documents/one-sentence"
     ("asked", "says"),
     [
         ({"device": "tpu"}, "unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
-        ({"profile": "fast"}, "unknown profile 'fast'; there are: quick, standard, full"),
+        ({"profile": "fast"}, "unknown profile 'fast'; there are: quick, standard, gpu, full"),
         ({"cache": "warm"}, "the cache is 'warm'; expected hot or cold"),
         ({"budget": 0.0}, "the budget is 0; expected a number of seconds above 0"),
         ({"budget": math.nan}, "the budget is nan; expected a number of seconds above 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 import attnsuite
 
-PROGRAM = Path(__file__).parent.parent / "programs" / "interpreted_triton.py"
+PROGRAMS = Path(__file__).parent.parent / "programs"
+PROGRAM = PROGRAMS / "interpreted_triton.py"
+SHARED_MEMORY = 227 * 1024
+"""Bytes that a block of a GPU of compute capability 9.0 can have."""
 SAMPLE = (
     "plain/small", "causal/square_33", "causal/more_keys", "window/both", "window/gradient", "window/empty_rows",
     "bool_mask/grouped", "float_mask/per_head", "empty_row/per_row_float", "empty_row_gradients/bool",
@@ -46,6 +50,25 @@ def test_interpreted_kernels_keep_the_contract(dtype: str) -> None:
 
     assert [line for line in lines if not line.startswith(("passed ", "unsupported "))] == []
     assert sum(line.startswith("passed ") for line in lines) > 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "width", "mask"),
+    [
+        ("bfloat16", "128", "causal"),
+        ("float16", "64", "none"),
+        ("float32", "256", "bool"),
+        ("bfloat16", "256", "bfloat16"),
+    ],
+)
+def test_kernels_compile_for_a_gpu_that_is_not_here(dtype: str, width: str, mask: str, tmp_path: Path) -> None:
+    command = [sys.executable, PROGRAMS / "compiled_triton.py", dtype, width, mask]
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    lines = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.splitlines()
+
+    assert [line.split()[0] for line in lines] == ["_forward_kernel", "_query_gradient_kernel", "_key_gradient_kernel"]
+    assert all(0 < int(line.split()[-1]) <= SHARED_MEMORY for line in lines)
 
 
 def test_a_cpu_is_unsupported_without_the_interpreter() -> None:

@@ -22,7 +22,7 @@ EVERY = {"quick": FORWARD, "standard": FORWARD, "full": FORWARD}
 
 def workloads() -> list[Workload]:
     """All of them, in the order of tables."""
-    return [*_documents(), *_vit(), *_decode(), *_ladder(), *_grid()]
+    return [*_documents(), *_vit(), *_decode(), *_ladder(), *_float32(), *_grid()]
 
 
 def _documents() -> list[Workload]:
@@ -41,7 +41,7 @@ def _documents() -> list[Workload]:
 def _vit() -> list[Workload]:
     why = "a layer of ViT-B/16 at 224 × 224: 196 patches and a class token"
     dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
-    trained = {"quick": FORWARD, "standard": PASSES, "full": PASSES}
+    trained = {"quick": FORWARD, "standard": PASSES, "gpu": FORWARD, "full": PASSES}
     return [
         Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL_CORES)}),
         Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes),
@@ -50,11 +50,12 @@ def _vit() -> list[Workload]:
 
 def _decode() -> list[Workload]:
     why = "one new token reads the cache of"
+    usual = {"standard": FORWARD, "gpu": FORWARD, "full": FORWARD}
     return [
         Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16, profiles=EVERY),
-        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16),
+        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16, profiles=usual),
         Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4),
-        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles={"full": FORWARD}),
+        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles={"gpu": FORWARD, "full": FORWARD}),
     ]
 
 
@@ -81,6 +82,13 @@ def _ladder() -> list[Workload]:
     return made
 
 
+def _float32() -> list[Workload]:
+    """What float32 costs on tensor cores, where kernels add products of TF32 or use none."""
+    why = "causal in float32: 16 heads of width 64"
+    shared: dict[str, Any] = {"profiles": {"gpu": FORWARD, "full": FORWARD}, "dtypes": {"cuda": CPU}, "causal": True}
+    return [Workload(f"float32/{_thousands(n)}", why, n, n, 64, 16, **shared) for n in (2048, 8192)]
+
+
 def _grid() -> list[Workload]:
     """FlashAttention's grid for GPUs, and one sixty-fourth of its work for CPUs."""
     made = []
@@ -88,6 +96,7 @@ def _grid() -> list[Workload]:
         ((32, 512), (16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)), (64, 128), (False, True)
     ):
         name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
+        trained = width == 128 and (causal or length == 8192)  # the gradients that ten minutes have time for
         why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
         made.append(
             Workload(
@@ -99,7 +108,7 @@ def _grid() -> list[Workload]:
                 2048 // width,
                 batch=batch,
                 causal=causal,
-                profiles={"full": (*FORWARD, *TOGETHER)},
+                profiles={"gpu": (*FORWARD, *(TOGETHER * trained)), "full": (*FORWARD, *TOGETHER)},
                 dtypes={"cuda": LARGE},
             )
         )
