@@ -46,6 +46,10 @@ class Mutant:
     """Where the mistake happened: a project's issue, an erratum, a paper."""
     others: tuple[Callable[..., Any], ...] = ()
     """Other ways to write the mistake, with other numbers. Only diagnosis runs them."""
+    fitted: Callable[[Call, Reply], Iterable[Mutant]] | None = None
+    """The same mistake at the sizes or numbers that a wrong reply suggests. Only diagnosis runs them."""
+    family: str = ""
+    """The name that mutants of one mistake at different numbers share."""
 
     def under(self, conventions: Conventions) -> Mutant:
         """The same mistake under declared conventions, if its computation knows any."""

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from attnsuite.cases.call import Call, Reply
 from attnsuite.cases.contract import Mutant
 
 if TYPE_CHECKING:  # `attnsuite list` reads contracts without PyTorch
@@ -141,6 +142,34 @@ class Mutation(NamedTuple):
     """The dtypes of the audit."""
     others: tuple[Function | StepChange, ...] = ()
     """Other replacements that are the same mistake with other numbers."""
+    fit: Callable[[Call, Reply], Mapping[str, Any]] | None = None
+    """Rows of the same mistake at the sizes or numbers that a wrong reply suggests, by name."""
+    family: str = ""
+
+
+def at_sizes(
+    name: str,
+    says: str,
+    change: Callable[..., Function | StepChange],
+    *sizes: Any,
+    source: str = "",
+    fit: Callable[[Call, Reply], Iterable[Any]] | None = None,
+) -> dict[str, Mutation]:
+    """One mistake at many sizes, which fill the braces of its name and words; a size may be several numbers.
+
+    The audit runs these sizes. Diagnosis also tries those that `fit` returns for a wrong reply.
+    """
+
+    def row(size: Any) -> tuple[str, Mutation]:
+        numbers = size if isinstance(size, tuple) else (size,)
+        words = says.format(*numbers).removesuffix(" plus 0")
+        return name.format(*numbers), Mutation(words, change(*numbers), source, family=name)
+
+    rows = dict(map(row, sizes))
+    if fit is not None:
+        suggest, first = fit, next(iter(rows))
+        rows[first] = rows[first]._replace(fit=lambda call, reply: dict(map(row, suggest(call, reply))))
+    return rows
 
 
 def mutants(steps: type[Stepwise], **by_step: Mapping[str, Mutation]) -> list[Mutant]:
@@ -153,10 +182,16 @@ def mutants(steps: type[Stepwise], **by_step: Mapping[str, Mutation]) -> list[Mu
             row.dtypes,
             row.source,
             tuple(steps.wrong(step, other) for other in row.others),
+            row.fit and partial(_fitted, steps, step, row.fit),
+            row.family,
         )
         for step, mutations in by_step.items()
         for name, row in mutations.items()
     ]
+
+
+def _fitted(steps: type[Stepwise], step: str, fit: Callable[..., Any], call: Call, reply: Reply) -> list[Mutant]:
+    return mutants(steps, **{step: fit(call, reply)})
 
 
 def reads_in_memory_order(function: Function) -> Mutant:

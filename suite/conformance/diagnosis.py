@@ -33,8 +33,10 @@ MAX_NAMES = 2
 MAX_PAIRS = 1000
 """Pairs of mutants that are tried on one result, half a millisecond each. On a small case some 45 are clearly wrong."""
 MIN_CASES = 2
-"""Cases that a pair must have explained before it is named. A single mutant needs as many once another one is
-established: among hundreds of wrong results, some match a mutant by chance."""
+"""Cases that a mutant must have explained before it is named once another one is established: among hundreds of wrong
+results, some match a mutant by chance."""
+MIN_CASES_OF_PAIR = 3
+"""Cases that a pair must have explained before it is named: of a thousand pairs several match two small cases."""
 ALL_IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """The names in contracts of the mutant that computes float64 in float32."""
 PASSED_PER_LOOK = 24
@@ -217,8 +219,20 @@ class Diagnostician:
     # Single mutants
 
     @cached_property
+    def mutants(self) -> dict[str, Mutant]:
+        """The contract's mutants, and those that were fitted to wrong results, by name."""
+        return {mutant.name: mutant.under(self.conventions) for mutant in self.contract.mutants()}
+
+    @property
     def _mutants(self) -> list[Mutant]:
-        return [mutant.under(self.conventions) for mutant in self.contract.mutants()]
+        return list(self.mutants.values())
+
+    def _fit(self, wrong: WrongResult) -> None:
+        """Add the mutants whose sizes or numbers this result suggests."""
+        for mutant in filter(lambda mutant: mutant.fitted, self._mutants):
+            for call, reply in zip(wrong.calls, wrong.replies, strict=True):
+                for fitted in mutant.fitted(call, reply) if mutant.fitted and reply.output is not None else ():
+                    self.mutants.setdefault(fitted.name, fitted.under(self.conventions))
 
     def _by_matches(self, condition: Callable[[Mutant], Any]) -> list[Mutant]:
         return sorted(filter(condition, self._mutants), key=lambda mutant: -self.matches[mutant.name])
@@ -234,6 +248,7 @@ class Diagnostician:
         self._left_out |= not same and self.examined >= MAX_EXAMINED
         if not any(map(self._is_established, same)) and self.examined < MAX_EXAMINED:
             self.examined += 1
+            self._fit(wrong)
             more = self._tried(wrong, [mutant for mutant in self._mutants if not self.matches[mutant.name]])
             same, other = [*same, *more[0]], [*other, *more[1]]
         for mutant in same:
@@ -276,7 +291,7 @@ class Diagnostician:
         Where numbers have established another mutant, NaN alone is no sign of this one.
         """
         others = [other for other in self._mutants if other is not mutant and self._is_established(other)]
-        if not has_finite and not self.with_finite[mutant.name]:
+        if not has_finite and self.with_finite[mutant.name] < ESTABLISHED:
             return all(self.with_finite[other.name] < ESTABLISHED for other in others)
         return not others or self._is_established(mutant) or len(self.cases[mutant.name]) >= MIN_CASES
 
@@ -311,7 +326,8 @@ class Diagnostician:
         if len(mutants) == 1:
             return _one_of(mutants)
         telling = wrong.has_finite or all(self.with_finite[mutant.name] for mutant in mutants)
-        diagnosis = _one_of(mutants[:MAX_NAMES]) if telling else Diagnosis()  # many mistakes end in NaN everywhere
+        kinds = list({mutant.family or mutant.name: mutant for mutant in reversed(mutants)}.values())[::-1]
+        diagnosis = _one_of(kinds[:MAX_NAMES]) if telling else Diagnosis()  # many mistakes end in NaN everywhere
         candidates = tuple((mutant,) for mutant in mutants)
         return replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)
 
@@ -345,8 +361,8 @@ class Diagnostician:
         return both is not None and wrong.effect_of(both) is Effect.SAME
 
     def _is_certain_pair(self, pair: Pair) -> bool:
-        """Whether a pair may be named: of many pairs one may match one case by chance."""
-        return len(self.cases[_pair_name(pair)]) >= MIN_CASES
+        """Whether a pair may be named: of many pairs some match a few cases by chance."""
+        return len(self.cases[_pair_name(pair)]) >= MIN_CASES_OF_PAIR
 
     # Conventions
 

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from attnsuite.cases import Call, Mutant
 from attnsuite.cases.bad_input import BadInputCase
@@ -151,12 +150,8 @@ class Explainer:
     def _named_mutants(self, outcomes: Sequence[Outcome]) -> list[Mutant]:
         """The mutants that explain outcomes, the most frequent first: it explains most of the others."""
         counts = Counter(name for o in outcomes for names in o.diagnosis[:1] for name in names.split(" + "))
-        return [self._mutants[name] for name, _ in counts.most_common(MAX_MUTANTS) if name in self._mutants]
-
-    @cached_property
-    def _mutants(self) -> dict[str, Mutant]:
-        understood, mutants = self.check.implementation.understood, self.check.implementation.contract.mutants()
-        return {mutant.name: mutant.under(understood) for mutant in mutants}
+        mutants = self.check.diagnostician.mutants
+        return [mutants[name] for name, _ in counts.most_common(MAX_MUTANTS) if name in mutants]
 
     def _uncompared(self, failing: Sequence[Outcome]) -> str:
         """How many failures were not compared with every mutant, and the options that compare the smallest one."""

@@ -73,9 +73,65 @@ def tiles_the_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bo
     return scaled_dot_product_attention(query, key.repeat(1, times, 1, 1), value.repeat(1, times, 1, 1))
 
 
+def sees_the_future_alone(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu(1) if is_causal else None
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def reads_numbers_as_visible(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
+    return (query @ key.mT / math.sqrt(query.shape[-1]) + (1 - attn_mask) * -1e9).softmax(-1) @ value
+
+
+def fills_up_to(tile: int) -> Callable[..., Tensor]:
+    """Keys of zeros fill up the last tile."""
+
+    def fills_up(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        missing = -key.shape[-2] % tile
+        key, value = (torch.cat([x, x.new_zeros(*x.shape[:-2], missing, x.shape[-1])], -2) for x in (key, value))
+        return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(-1) @ value
+
+    return fills_up
+
+
+def subtracts(number: float) -> Callable[..., Tensor]:
+    """Hidden scores become lower by a number."""
+
+    def lowers(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
+        return (query @ key.mT / math.sqrt(query.shape[-1]) - number * ~attn_mask).softmax(-1) @ value
+
+    return lowers
+
+
+def reads_keys(count: int) -> Callable[..., Tensor]:
+    return lambda query, key, value: scaled_dot_product_attention(query, key[..., :count, :], value[..., :count, :])
+
+
+class SwapsGroups(torch.autograd.Function):
+    """Six heads on two: the gradient of head i goes to the key head i mod 2."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        return tensor.repeat_interleave(3, 1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.unflatten(1, (3, 2)).sum(1)
+
+
+def swaps_groups(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool = False) -> Tensor:
+    return scaled_dot_product_attention(query, SwapsGroups.apply(key), SwapsGroups.apply(value))
+
+
 @pytest.mark.parametrize(
     ("kernel", "case", "mutant"),
     [
+        (sees_the_future_alone, "causal/square_5", "inverts_causal_mask"),
+        (reads_numbers_as_visible, "float_mask/random", "reads_float_mask_as_ones_and_zeros"),
+        (fills_up_to(64), "plain/small", "attends_to_padding_of_64"),
+        (fills_up_to(48), "plain/small", "attends_to_padding_of_48"),
+        (subtracts(1e4), "empty_row/bool", "adds_minus_10000_to_masked"),
+        (reads_keys(13), "keys/31", "breaks_beyond_13_keys"),
+        (swaps_groups, "gradients/grouped", "gives_gradients_to_wrong_key_heads"),
         (forgets_the_scale, "plain/small", "unscaled"),
         (scales_twice, "plain/small", "applies_scale_twice"),
         (normalises_the_wrong_axis, "plain/small", "normalises_over_queries"),

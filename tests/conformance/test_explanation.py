@@ -155,13 +155,14 @@ def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypa
 
 @pytest.mark.slow
 def test_two_mistakes_are_named_together() -> None:
-    outcomes, _ = explained(
-        "unscaled_and_future", "plain/small", "plain/self_attention", "causal/square_5", "causal/square_16"
-    )
+    causal = ("causal/square_5", "causal/square_16", "causal/square_33")
+    outcomes, _ = explained("unscaled_and_future", "plain/small", "plain/self_attention", *causal)
+    two_cases, _ = explained("unscaled_and_future", "plain/small", "plain/self_attention", *causal[:2])
 
     named = {outcome.case: outcome.diagnosis for outcome in outcomes}
     assert named["plain/small"] == ("unscaled",)
     assert named["causal/square_5"] == named["causal/square_16"] == ("unscaled + allows_one_future_key",)
+    assert not any("+" in name for outcome in two_cases for name in outcome.diagnosis), "chance may explain two cases"
     assert 'together with "allows_one_future_key"' in next(o.detail for o in outcomes if o.case == "causal/square_16")
 
 

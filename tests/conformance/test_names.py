@@ -94,6 +94,24 @@ def table_of_singles(x: Tensor, *, offset: int = 0) -> Tensor:
     return x + table[offset:, :width].to(x.dtype)
 
 
+def written_base(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
+    """Its base is 1,000 whatever is passed, and the cosine has an exponent of its own."""
+    columns = torch.arange(x.shape[2], dtype=torch.float64)
+    angles = torch.arange(offset, offset + x.shape[1], dtype=torch.float64)[:, None] / 1000 ** (columns / x.shape[2])
+    return x + torch.where(columns % 2 == 0, angles.sin(), angles.cos()).to(x.dtype)
+
+
+def same_position(x: Tensor, *, offset: int = 0) -> Tensor:
+    """Every vector gets the encoding of the first."""
+    return x + (positional_encoding(x[:, :1], offset) - x[:, :1])
+
+
+def positional_encoding(x: Tensor, offset: int) -> Tensor:
+    columns = torch.arange(x.shape[2], dtype=torch.float64)
+    angles = offset / 10000 ** (columns // 2 * 2 / x.shape[2])
+    return x + torch.where(columns % 2 == 0, angles.sin(), angles.cos()).to(x.dtype)
+
+
 def network(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, *, activation: str = "relu") -> Tensor:
     hidden = x @ w1 + b1
     hidden = hidden.relu() if activation == "relu" else 0.5 * hidden * (1 + torch.special.erf(hidden))
@@ -134,6 +152,8 @@ def names(function: Function, contract: str, dtype: str) -> Counter[str]:
         ("attention_scores", scores, "tanh_of_each_term", "float32"),
         ("positional_encoding", positions, "half_exponents", "float32"),
         ("positional_encoding", table_of_singles, "float32_angles", "float64"),
+        ("positional_encoding", written_base, "own_exponents_of_cosines + fixed_base_1000", "float32"),
+        ("positional_encoding", same_position, "one_position_for_all", "float32"),
         ("positionwise_ffn", network, "gelu_without_root", "float32"),
         ("add_norm", fine_norm, "eps_of_a_millionth", "float64"),
         ("add_norm", fine_norm, "eps_of_a_millionth", "float32"),

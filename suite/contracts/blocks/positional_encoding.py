@@ -30,11 +30,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Case, Variant, declare
+from attnsuite.cases import Call, Case, Reply, Variant, declare
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, rounded, turned, with_arguments, with_result
+from attnsuite.cases.mutants import (
+    Mutation,
+    StepChange,
+    at_sizes,
+    first_for_all,
+    formula,
+    mutants,
+    rounded,
+    turned,
+    with_arguments,
+    with_result,
+)
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -175,6 +186,23 @@ def _odd_ends_with_cosine(encoding: Tensor, angles: Tensor) -> Tensor:
     return encoding
 
 
+def _written_base(call: Call, reply: Reply) -> list[str]:
+    """The base of the frequency of columns 2 and 3, to three digits, read off the second position."""
+    x, base, output = call.tensors["x"], call.options.get("base", 10000.0), reply.output
+    if output is None or output.shape != x.shape or x.dim() != 3 or x.shape[1] < 2 or x.shape[2] < 3:
+        return []
+    offset = int(call.options.get("offset") or 0)
+    sine = float((output.double() - x.double())[0, 1, 2])
+    if not 0 < sine < 1 or not isinstance(base, float) or offset:
+        return []
+    written = float(f"{(1 / math.asin(sine)) ** (x.shape[2] / 2):.3g}")
+    return [] if math.isclose(written**2, base, rel_tol=0.01) else [f"{written:g}"]  # that is half the exponents
+
+
+def _fixed_base(base: str) -> StepChange:
+    return with_arguments(base=lambda _: float(base))
+
+
 CONTROLS = {"correct": Encoding()}
 MUTANTS = [
     *usual_mutants(Encoding),
@@ -191,6 +219,11 @@ MUTANTS = [
             "ignores_offset": Mutation(
                 "the offset is ignored", with_arguments(offset=lambda offset: 0), "documents, E36"
             ),
+            "one_position_for_all": Mutation(
+                "all vectors have the first one's position",
+                with_result(first_for_all()),
+                "pytorch/examples issue 1178",
+            ),
             "ends_at_1000": Mutation(
                 "positions beyond the 1,000th repeat the 1,000th",
                 with_result(lambda positions: positions.clamp_max(999)),
@@ -205,10 +238,14 @@ MUTANTS = [
         exponents={
             "half_exponents": Mutation(
                 "exponents are j/e instead of 2j/e", with_result(lambda exponents: exponents / 2)
-            )
+            ),
+            "own_exponents_of_cosines": Mutation(
+                "a cosine has the exponent (2j + 1)/e, not that of its sine",
+                lambda width: torch.arange(width, dtype=torch.float64) / width,
+            ),
         },
         angles={
-            "fixed_base": Mutation("the base is always 10,000", with_arguments(base=lambda base: 10000.0)),
+            **at_sizes("fixed_base_{}", "the base is always {}", _fixed_base, "10000", fit=_written_base),
             "float32_angles": Mutation(
                 "angles are computed in float32 for float64",
                 lambda positions, exponents, base: positions.float() / base ** exponents.float(),

@@ -124,6 +124,9 @@ VISIBLE = mutants(
             'declare conventions={"causal": "lower_right"}',
             lambda grid, call: visible(grid, True, {"causal": "lower_right"}),
             "flash-attention issue 282, pytorch issue 108108"),
+        "inverts_causal_mask": Mutation(
+            "the causal mask is inverted: a query sees what comes after it, and nothing else",
+            lambda grid, call: grid.j > grid.i, "LLMs-from-scratch issue 1062"),
         "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, call: grid.j < grid.i,
             "documents: doc-002 E9"),
         "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, call: grid.j <= grid.i + 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Hooks, Levels, Step
-from attnsuite.contracts.attention.lazily import np
+from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -180,9 +180,27 @@ def accepts_indivisible_heads(call: AttentionCall) -> AttentionCall:
     return replace(call, key=call.key[..., which, :, :], value=call.value[..., which, :, :])
 
 
+def _summed_by(which: Callable[[int, int], int]) -> Any:
+    """The gradient of query head `head` goes to key head `which(head, g)`, if there is one."""
+
+    def step(gradient: Tensor, saved: Saved) -> Tensor:
+        groups = saved.call.key_heads
+        if not saved.call.grouped:
+            return gradient
+        own = torch.tensor([which(head, groups) for head in range(saved.call.heads)])
+        return torch.stack([gradient[..., own == group, :, :].sum(-3) for group in range(groups)], -3)
+
+    return step
+
+
 BACKWARD = mutants(
     Backward,
     sum_group={
+        "gives_gradients_to_wrong_key_heads": Mutation(
+            "with grouped heads, the gradients of key and value go to the wrong key heads",
+            _summed_by(lambda head, g: head // g),
+            others=(_summed_by(lambda head, g: head % g),),
+        ),
         "averages_gradients_of_group": Mutation(
             "the gradients of a key head are averaged over its query heads, not summed",
             lambda gradient, saved: sum_group(gradient, saved) * (saved.call.key_heads / max(saved.call.heads, 1)),

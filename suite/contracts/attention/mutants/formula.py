@@ -180,11 +180,6 @@ MUTANTS = mutants(
         "masks_own_block_of_sixteen": Mutation("the causal mask ends with the first key of a query's block of 16",
             _by_block(16, own=False)),
     },
-    fill={
-        "fills_future_with_minus_1e9": Mutation(
-            "scores hidden by position become −1e9, so that an empty row attends to all",
-            lambda scores, seen: scores.masked_fill(~seen, -1e9)),
-    },
     bool_mask={
         "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below",
             lambda scores, mask, call: scores.masked_fill(~mask, -100.0)),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases.mutants import Mutation, mutants, with_arguments
+from attnsuite.cases.mutants import Mutation, at_sizes, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, correct, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved, ignoring
@@ -18,6 +18,8 @@ from attnsuite.contracts.attention.mutants.inputs import as_contiguous
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from attnsuite.cases import Call, Reply
 
 
 Change = Callable[[Any, AttentionCall], Any]
@@ -166,6 +168,38 @@ BACKWARD = mutants(
 )  # fmt: skip
 
 
+def ones_and_zeros(least: float) -> Callable[..., Tensor]:
+    """A float mask m adds (m − 1) · `least`."""
+    return lambda scores, mask, call: scores + (mask.to(scores.dtype) - 1) * least
+
+
+FILLS = (1e4, 1e9, 1e5, 1e6, 1e7, 1e8, 1e10, 1e12, 1e15, 1e20, 1e30, 65504.0, 32768.0, 1e3)
+"""The sizes of the negative numbers that diagnosis tries in place of −∞, the commonest first."""
+
+
+def fills(call: Call, reply: Reply) -> list[str]:
+    """The texts of FILLS for a call that hides keys, `1e9`; none for another."""
+    mask = call.tensors.get("attn_mask")
+    hides = (mask is not None and is_bool(mask)) or bool({"is_causal", "window"} & call.options.keys())
+    return [f"{number:g}".replace("e+0", "e").replace("e+", "e") for number in FILLS] if hides else []
+
+
+def fills_with(number: str) -> Callable[..., Tensor]:
+    return lambda scores, mask, call: scores.masked_fill(~mask, -float(number))
+
+
+def adds_to_masked(number: str) -> Callable[..., Tensor]:
+    return lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -float(number)
+
+
+def fills_future_with(number: str) -> Callable[..., Tensor]:
+    return lambda scores, seen: scores.masked_fill(~seen, -float(number))
+
+
+def adds_to_future(number: str) -> Callable[..., Tensor]:
+    return lambda scores, seen: scores + (~seen).to(scores.dtype) * -float(number)
+
+
 def _filled(call: AttentionCall) -> AttentionCall:
     mask = call["attn_mask"]
     if mask is None:
@@ -229,13 +263,25 @@ AROUND = mutants(
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
         "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
             lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
-        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all",
-            lambda scores, mask, call: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
+        **at_sizes("fills_with_minus_{}", "masked scores become −{}, not −∞: an empty row attends to all", fills_with,
+            "1e9", source="documents: doc-001 E8", fit=fills),
+        **at_sizes("adds_minus_{}_to_masked", "−{} is added to masked scores in place of −∞", adds_to_masked, "10000",
+            source="onnxruntime issue 14363", fit=fills),
         "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
             "pytorch issue 109517"),
     },
+    fill={
+        **at_sizes("fills_future_with_minus_{}",
+            "scores hidden by position become −{}, so that an empty row attends to all", fills_future_with, "1e9",
+            fit=fills),
+        **at_sizes("adds_minus_{}_to_future", "−{} is added to scores hidden by position, in place of −∞",
+            adds_to_future, "10000", source="onnxruntime issue 14363", fit=fills),
+    },
     float_mask={
+        "reads_float_mask_as_ones_and_zeros": Mutation(
+            "a float mask is taken as 1 for may attend and 0 for hidden, instead of being added", ones_and_zeros(1e9),
+            "mlx issue 2626", others=tuple(map(ones_and_zeros, (1e4, 1e15, 1e5, 1e6, 1e12, 3.4e38)))),
         "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
         "adds_mask_before_scaling": Mutation("a float mask is added before scaling",
             lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),

@@ -10,7 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, StepChange, mutants, only_first, rounded, with_arguments, with_result
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.mutants import (
+    Mutation,
+    StepChange,
+    at_sizes,
+    mutants,
+    only_first,
+    rounded,
+    with_arguments,
+    with_result,
+)
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import (
@@ -29,6 +39,8 @@ from attnsuite.contracts.attention.mutants.rounding import beyond_half
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
 """Remainders and tiles: one more, one less and none at all of the tile sizes that kernels use."""
+MOST_PADDING = 4096
+"""Keys of padding that diagnosis looks for, and more than any tile has."""
 
 
 def with_first_keys(call: AttentionCall, count: int) -> AttentionCall:
@@ -100,23 +112,69 @@ def zero_columns(first: Callable[[int], int]) -> StepChange:
     return with_result(lambda output: with_zero_columns(output, first(output.shape[-1])))
 
 
-def at_sizes(
-    name: str, says: str, change: Callable[..., StepChange], *sizes: Any, source: str = ""
-) -> dict[str, Mutation]:
-    """One mistake at many sizes, which fill the braces of its name and words; a size may be several numbers."""
-    rows = [size if isinstance(size, tuple) else (size,) for size in sizes]
-    words = [says.format(*row).removesuffix(" plus 0") for row in rows]
-    return {name.format(*row): Mutation(text, change(*row), source) for row, text in zip(rows, words, strict=True)}
+def _plain(call: Call, reply: Reply) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Exponentials of the scores, l s, the values, s v, and the output, l v, of a plain call's last matrix in float64.
+
+    None for a call with options or masks, for grouped heads, and where something is empty.
+    """
+    query, key, value = (call.tensors[name].double() for name in ("query", "key", "value"))
+    output = reply.output
+    if call.options or len(call.tensors) > 3 or output is None or 0 in (*output.shape, key.shape[-2]):
+        return None
+    query, key, value, actual = (x.reshape(-1, *x.shape[-2:])[-1] for x in (query, key, value, output.double()))
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    return scores.exp(), value, actual
+
+
+def keys_read(call: Call, reply: Reply) -> list[int]:
+    """How many keys a wrong output has read, if it equals the attention to the first keys best."""
+    if (parts := _plain(call, reply)) is None:
+        return []
+    exponentials, value, actual = (x[-1] if place != 1 else x for place, x in enumerate(parts))
+    outputs = (exponentials[:, None] * value).cumsum(0) / exponentials.cumsum(0)[:, None]
+    best = int((outputs - actual).abs().sum(-1).argmin()) + 1
+    return [best] if 1 < best < len(value) else []
+
+
+def padded_to(call: Call, reply: Reply) -> list[int]:
+    """The multiples to which keys of zeros would fill up the keys so that the weights sum to what the output shows."""
+    if (parts := _plain(call, reply)) is None:
+        return []
+    exponentials, value, actual = (x[-1] if place != 1 else x for place, x in enumerate(parts))
+    total, keys = float(exponentials.sum()), len(value)
+    expected = exponentials @ value / total
+    share = float(actual @ expected / (expected @ expected))  # of the weights that is left for the keys
+    padding = total * (1 / share - 1) if share > 0 else 0.0
+    if not 0.9 < padding < MOST_PADDING or abs(padding - round(padding)) > 0.01 * padding:
+        return []
+    full = keys + round(padding)
+    return [tile for tile in range(round(padding) + 1, full + 1) if full % tile == 0]
+
+
+def first_of_zeros(axes: int) -> Callable[[Call, Reply], list[int]]:
+    """The place from which on the output is 0: along the last axis (-1), the last but one (-2), or in matrices (-3)."""
+
+    def place(call: Call, reply: Reply) -> list[int]:
+        if reply.output is None or reply.output.dim() < 2:
+            return []
+        output = reply.output.reshape(-1, *reply.output.shape[-2:]).movedim(axes, 0).flatten(1)
+        first = max((output != 0).any(-1).nonzero().flatten().tolist(), default=-1) + 1
+        return [first] if 0 < first < len(output) else []
+
+    return place
 
 
 PARAMETRIC = [
     *mutants(
         Whole,
         attention={
-            **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
-            **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS),
+            **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS,
+                fit=keys_read),
+            **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS,
+                fit=first_of_zeros(-2)),
             **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the output is 0",
-                first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)"),
+                first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)",
+                fit=first_of_zeros(-3)),
             **at_sizes("breaks_at_{}_of_{}_keys",
                 "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key,
                 *REMAINDERS),
@@ -135,7 +193,7 @@ PARAMETRIC = [
         },
         combine={
             **at_sizes("ignores_value_width_beyond_{}", "columns of the values beyond the first {} give 0",
-                lambda count: zero_columns(lambda width: count), *(64, 128, 256)),
+                lambda count: zero_columns(lambda width: count), *(64, 128, 256), fit=first_of_zeros(-1)),
             **at_sizes("ignores_value_width_ragged_to_{}", "columns of the values beyond a multiple of {} give 0",
                 lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)), *(4, 8, 16)),
         },
@@ -234,6 +292,10 @@ def with_padding_keys(call: AttentionCall, count: int) -> AttentionCall:
     )
 
 
+def padded_keys(multiple: int) -> StepChange:
+    return with_arguments(call=lambda call: with_padding_keys(call, -call.keys % multiple) if call.keys else call)
+
+
 MUTANTS = mutants(
     Tiled,
     rescale={
@@ -280,12 +342,9 @@ PADDING = mutants(
         **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
         "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
             with_result(lambda output, call: _first_heads(output, call, 128))),
-        "attends_to_padding_of_16": Mutation(
-            "keys are padded with zeros to a multiple of 16, and the padding is attended to",
-            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 16) if call.keys else call)),
-        "attends_to_padding_of_64": Mutation(
-            "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
-            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 64) if call.keys > 64 else call)),
+        **at_sizes("attends_to_padding_of_{}",
+            "keys are padded with zeros to a multiple of {}, and the padding is attended to", padded_keys, 16, 64,
+            source="triton issue 2059", fit=padded_to),
     },
 )  # fmt: skip
 

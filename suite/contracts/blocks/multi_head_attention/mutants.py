@@ -410,16 +410,17 @@ PLACES: dict[str, tuple[str, Callable[[Arguments], bool]]] = {
     "beside_biases": ("with biases", lambda call: call["b_query"] is not None),
     "before_a_map": ("with an output map", lambda call: call["w_output"] is not None),
     "beside_a_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
+    "beside_weights": ("where the weights are returned as well", lambda call: call["need_weights"]),
     "beside_causal": ("with is_causal", lambda call: call["is_causal"]),
 }
 IGNORED = {
     "attn_mask": (
         *("of_one_query", "of_one_item", "of_many_keys", "across_widths", "with_value_heads", "beside_biases"),
-        "before_a_map",
+        *("before_a_map", "beside_weights"),
     ),
     "is_causal": (
         *("of_one_query", "of_one_head", "of_one_item", "of_many_heads", "of_many_queries", "with_value_heads"),
-        "before_a_map",
+        *("before_a_map", "beside_weights"),
     ),
     "dropout_p": ("of_one_query", "beside_a_mask", "beside_causal", "before_a_map"),
 }

@@ -17,6 +17,7 @@ from attnsuite.cases.mutants import (
     Mutation,
     as_it_lies,
     as_they_lie,
+    first_for_all,
     mutants,
     repeated_beyond,
     swapped_where_equal,
@@ -93,6 +94,11 @@ COMPUTED = mutants(
     with_token={"token_last": Mutation("the class token comes last", lambda x, token: torch.cat([x, token], 1))},
     place={
         "no_positions": Mutation("no positions are added", lambda x, positions: x.clone()),
+        "one_position_for_all": Mutation(
+            "all tokens have the first one's position",
+            with_arguments(positions=first_for_all()),
+            "pytorch/examples issue 1178",
+        ),
         "positions_of_patches_alone": Mutation(
             "the class token has no position, and each patch has the position before its own",
             lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1),
