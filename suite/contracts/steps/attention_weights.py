@@ -73,7 +73,7 @@ from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.additive_attention import Mask, random_mask
 from attnsuite.contracts.steps.attention_scores import with_an_empty_row
 from attnsuite.judging import compare
-from attnsuite.judging.running_error import WithError
+from attnsuite.judging.running_error import WithError, whichever
 
 NORMALISERS = ("softmax", "sum")
 
@@ -152,9 +152,11 @@ def _replaced(weights: WithError, places: Array, value: float, bound: float) -> 
 
 
 def _shares(scores: WithError, allowed: Array) -> WithError:
-    """Each score divided by the sum of the allowed ones."""
+    """Each score divided by the sum of the allowed ones, or multiplied by its reciprocal."""
     visible = scores.each(lambda array: np.where(allowed, array, 0))
-    return _replaced(visible / visible.sum(keepdims=True), ~allowed | ~allowed.any(-1, keepdims=True), 0.0, 0.0)
+    total = visible.sum(keepdims=True)
+    shares = whichever(visible / total, visible * (WithError.exact(np.ones(1), scores.precision) / total))
+    return _replaced(shares, ~allowed | ~allowed.any(-1, keepdims=True), 0.0, 0.0)
 
 
 def draw(
