@@ -24,7 +24,7 @@ from attnsuite.conformance.request import requested
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import Outcome
+from attnsuite.model import COMBINED, Outcome
 from attnsuite.worker import run_calls
 
 NAMES = [name for name in names() if name != "attention"]
@@ -141,7 +141,8 @@ class Kills:
 @cache
 def kills(name: str) -> dict[str, Kills]:
     """The tests that kill each mutant: of two families, or of one that is known to kill another alone."""
-    order = [test for test in in_turn(every_test(name)) if test.case.name not in TOO_LARGE]
+    single = [test for test in every_test(name) if test.case.family != COMBINED and test.case.name not in TOO_LARGE]
+    order = in_turn(single)
     by_name = {
         mutant.name: Kills(mutant, [test for test in order if test.dtype in mutant.dtypes])
         for mutant in contract(name).mutants()

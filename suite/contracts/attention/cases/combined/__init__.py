@@ -107,7 +107,7 @@ def array() -> CoveringArray:
     return CoveringArray(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))
 
 
-def _without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
+def without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
     """Weights as if one query could not attend to the key that it prefers: of the last head, the first query that sees
     most. Where none sees anything, the first query of that head attends to every key.
     """
@@ -123,7 +123,7 @@ def _without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
     return Dense.softmax(scores.masked_fill(at, -math.inf), call)
 
 
-def _last_column_unwritten(output: Tensor) -> Tensor:
+def last_column_unwritten(output: Tensor) -> Tensor:
     return torch.cat([output[..., :-1], torch.full_like(output[..., :1], JUNK)], -1)
 
 
@@ -145,10 +145,10 @@ def _lost_of(name: str) -> Mutation:
 
 FORWARD = mutants(
     Dense,
-    softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", _without_a_key, dtypes=DTYPES)},
+    softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", without_a_key, dtypes=DTYPES)},
     finish={
         "last_column_is_not_written": Mutation("the last column of the output is not written",
-            with_result(_last_column_unwritten), dtypes=DTYPES)
+            with_result(last_column_unwritten), dtypes=DTYPES)
     },
 )  # fmt: skip
 WANTING = BACKWARD.factors["gradient"]

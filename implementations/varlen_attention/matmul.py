@@ -1,0 +1,36 @@
+"""Packed items one after the other, each as the plain dense formula: no scores between items, and no padding."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from attnsuite import implementation
+from attnsuite.implementations.attention import matmul
+from attnsuite.implementations.varlen_attention._items import Item, Window, check_inputs, packed
+
+
+@implementation
+def varlen_attention(
+    query: Tensor,  # q h e
+    key: Tensor,  # k g e
+    value: Tensor,  # k g v
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    *,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    window: Window | None = None,
+) -> Tensor:  # q h v
+    """Return the attention of each item within itself; aligned at the lower right, as FlashAttention.
+
+    Raises ValueError, before any work, for inputs that the contract does not define.
+    """
+    check_inputs(query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, window)
+
+    def attend(item: Item) -> Tensor:
+        inputs = item.query, item.key, item.value
+        return matmul.attention(*inputs, attn_mask=item.mask, scale=scale, enable_gqa=item.grouped)
+
+    return packed(attend, query, key, value, cu_seqlens_q, cu_seqlens_k, is_causal, window)

@@ -1,0 +1,1 @@
+"""The contract `varlen_attention`: attention over packed items of different lengths."""

@@ -1,0 +1,242 @@
+"""Packed calls as cases. Each item is judged as one call of `attention`, by its oracle and bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnsuite.cases import Call, Calls, Conventions, Reply
+from attnsuite.cases.case import HOW, Traits
+from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
+from attnsuite.cases.layouts import LAYOUTS
+from attnsuite.cases.tensors import HALF, PRECISE, Array, as_tensor, generator
+from attnsuite.contracts.attention.cases.case import expected_result
+from attnsuite.contracts.attention.cases.draws import DRAWS, Sizes
+from attnsuite.contracts.varlen_attention.contract import INPUTS, POSITIONAL, lengths
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import DTYPES, Status
+
+ROLES = {"query": "q", "key": "k", "value": "k", "output": "q"}
+"""Whether a tensor has the rows of queries or of keys."""
+
+
+@dataclass(frozen=True)
+class Packed(Expected):
+    """The expected results of all items, each with the rows that are its own."""
+
+    form: Form
+    items: Sequence[tuple[Mapping[str, slice], WithinBounds]]
+    """The rows of queries and keys of an item by `q` and `k`, and its result with the heads in front of the rows."""
+
+    @property
+    def loose(self) -> bool:  # type: ignore[override]
+        return any(item.loose for _, item in self.items)
+
+    @property
+    def numbers(self) -> Array:
+        return self._joined([item.numbers for _, item in self.items])
+
+    @property
+    def slack(self) -> Array:
+        return self._joined([item.slack for _, item in self.items])
+
+    def _joined(self, parts: Sequence[Array]) -> Array:
+        output = np.zeros(self.form.shape)
+        for (rows, _), part in zip(self.items, parts, strict=True):
+            output[rows["q"]] = part.swapaxes(0, 1)
+        return output
+
+    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
+        """The first clear complaint about an item, else a marginal one, else the largest error of all."""
+        largest, marginal = 0.0, None
+        for number, (rows, expected) in enumerate(self.items):
+            verdict = expected.compare_numbers(_of_item(reply, rows), name)
+            if verdict.status != Status.PASSED:
+                verdict = replace(verdict, detail=f"item {number}, heads first: {verdict.detail}")
+                if not verdict.marginal:
+                    return verdict
+                marginal = marginal or verdict
+            largest = max(largest, verdict.error_ratio or 0.0)
+        return marginal or Verdict(Status.PASSED, "", largest)
+
+    def equal(self, reply: Reply, theirs: Reply) -> bool:
+        return all(expected.equal(_of_item(reply, rows), _of_item(theirs, rows)) for rows, expected in self.items)
+
+
+def _of_item(reply: Reply, rows: Mapping[str, slice]) -> Reply:
+    """The rows of one item in a reply of the right form, heads first."""
+
+    def part(name: str, tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else tensor[rows[ROLES[name]]].transpose(0, 1)
+
+    gradients = {name: part(name, gradient) for name, gradient in reply.gradients.items()}
+    return Reply(part("output", reply.output), gradients=gradients)
+
+
+def item_calls(call: Call) -> Iterator[tuple[Mapping[str, slice], Call]]:
+    """Each item with any rows as a call of `attention`, and its rows."""
+    ends = {role: call.tensors[f"cu_seqlens_{role}"].tolist() for role in "qk"}
+    options = {name: value for name, value in call.options.items() if not name.startswith("max_seqlen")}
+    grouped = call.tensors["query"].shape[1] != call.tensors["key"].shape[1]
+    for number, counts in enumerate(lengths(call)):
+        rows = {role: slice(*ends[role][number : number + 2]) for role in "qk"}
+        if any(counts):
+            upstream = call.output_gradient
+            yield (
+                rows,
+                Call(
+                    {name: call.tensors[name][rows[ROLES[name]]].transpose(0, 1) for name in INPUTS},
+                    options | ({"enable_gqa": True} if grouped else {}),
+                    gradient_of=call.gradient_of,
+                    output_gradient=None if upstream is None else upstream[rows["q"]].transpose(0, 1),
+                ),
+            )
+
+
+def expected_items(call: Call, conventions: Conventions) -> Packed:
+    """The expected result of a packed call."""
+    query, value = call.tensors["query"], call.tensors["value"]
+    form = Form(
+        (*query.shape[:-1], value.shape[-1]),
+        query.dtype,
+        {name: tuple(call.tensors[name].shape) for name in call.gradient_of},
+    )
+    corner = conventions.get("causal", "lower_right")
+    aligned = {"causal": corner, "window": corner}
+    return Packed(form, [(rows, expected_result(item, aligned)) for rows, item in item_calls(call)])
+
+
+@dataclass(frozen=True)
+class PackedCase(PerCallCase):
+    """One packed call. Every field has a plain default, so a case states only what is unusual."""
+
+    name: str
+    why: str
+    queries: tuple[int, ...] = (5, 7, 3)
+    """The number of queries of each item."""
+    keys: tuple[int, ...] | None = None
+    """The number of keys of each item; None: as many as queries."""
+    heads: int = 2
+    key_heads: int | None = None
+    width: int = 8
+    value_width: int | None = None
+    unused: tuple[int, int] = (0, 0)
+    """The rows of queries and of keys behind the last item."""
+    garbage: float = math.nan
+    """The numbers in these rows."""
+    max_seqlen: int | None = None
+    """By how much max_seqlen_q and max_seqlen_k exceed the longest item; None: they are not passed."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    draw: str = "peaked"
+    layout: str = "contiguous"
+    gradient_of: tuple[str, ...] = ()
+    grad_mode: bool = True
+    inference: bool = False
+    dtypes: tuple[str, ...] = DTYPES
+    change: Callable[[Call], Call] = lambda call: call
+    """What is changed in the call afterwards."""
+
+    @property
+    def counts_of_items(self) -> list[tuple[int, int]]:
+        """The numbers of queries and keys of each item."""
+        return list(zip(self.queries, self.queries if self.keys is None else self.keys, strict=True))
+
+    def calls(self, dtype: str) -> Calls:
+        return (self.call(dtype),)
+
+    def call(self, dtype: str) -> Call:
+        """Draw the numbers item by item, pack them, and lay them out."""
+        random, counts = generator(self.name), self.counts_of_items
+        key_heads, value_width = self.key_heads or self.heads, self.value_width or self.width
+        drawn = [
+            DRAWS[self.draw](random, Sizes(1, self.heads, key_heads, *count, self.width, value_width), dtype)
+            for count in counts
+        ]
+        unused = dict(zip("qk", self.unused, strict=True))
+        parts = dict(zip(INPUTS, zip(*drawn, strict=True), strict=True))
+        tensors = {name: self._packed(parts[name], unused[ROLES[name]], dtype) for name in INPUTS}
+        upstream = random.normal(size=(*tensors["query"].shape[:-1], value_width)) + 0.25
+        for role, lengths_of_role in zip("qk", zip(*counts, strict=True), strict=True):
+            tensors[f"cu_seqlens_{role}"] = torch.tensor([0, *accumulate(lengths_of_role)], dtype=torch.int32)
+        call = Call(
+            tensors,
+            {**self._max_seqlens(), **self.options},
+            POSITIONAL,
+            self.gradient_of,
+            self._laid(as_tensor(upstream, dtype)) if self.gradient_of else None,
+            grad_mode=self.grad_mode,
+            inference=self.inference,
+        )
+        return self.change(call)
+
+    def _packed(self, parts: Sequence[Array], unused: int, dtype: str) -> Tensor:
+        """Items b h l x, one behind the other and then the unused rows, as t h x."""
+        rows = np.concatenate([part[0].swapaxes(0, 1) for part in parts])
+        return self._laid(as_tensor(np.concatenate([rows, np.full((unused, *rows.shape[1:]), self.garbage)]), dtype))
+
+    def _laid(self, tensor: Tensor) -> Tensor:
+        return LAYOUTS[self.layout](tensor)
+
+    def _max_seqlens(self) -> Mapping[str, int]:
+        if self.max_seqlen is None:
+            return {}
+        longest = (max(counts) for counts in zip(*self.counts_of_items, strict=True))
+        return {f"max_seqlen_{role}": length + self.max_seqlen for role, length in zip("qk", longest, strict=True)}
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
+        return tuple(expected_items(call, conventions) for call in calls)
+
+    def traits(self, dtype: str) -> Traits:
+        """Its lengths, options, layout and dtype in words."""
+        return {
+            "lengths": tuple(_of_lengths(self.counts_of_items)),
+            "unused rows": ("unused rows",) if any(self.unused) else (),
+            "max_seqlen": () if self.max_seqlen is None else ("max_seqlen",),
+            "heads": ("grouped heads",) if self.key_heads else (),
+            "width": (f"a width of {self.width}",) if self.width != 8 else (),
+            "draw": () if self.draw == "peaked" else (self.draw.replace("_", " "),),
+            "layout": () if self.layout == "contiguous" else ("inputs that are not contiguous",),
+            "dtype": (dtype, *(("a half type",) if dtype in HALF else ())),
+            HOW: ("backward",) if self.gradient_of else (),
+            **{name: (name,) for name in self.options},
+        }
+
+
+def _of_lengths(counts: Sequence[tuple[int, int]]) -> Iterator[str]:
+    queries, keys = zip(*counts, strict=True)
+    if len(counts) > 1:
+        yield "several items"
+    if 0 in queries:
+        yield "items without queries"
+    if any(count and not of_keys for count, of_keys in counts):
+        yield "queries without keys"
+    if queries != keys:
+        yield "other numbers of keys than queries"
+    if len(set(queries)) > 1:
+        yield "items of different lengths"
+    yield from (f"items of more than {limit} keys" for limit in (128, 64, 32, 16) if max(keys) > limit)
+
+
+@dataclass(frozen=True)
+class SeveralCalls(PerCallCase):
+    """The calls of several cases, one after the other; with `in_place` the last is in the tensors of the one before."""
+
+    name: str
+    why: str
+    parts: Sequence[PackedCase]
+    in_place: bool = False
+    dtypes: tuple[str, ...] = PRECISE
+
+    def calls(self, dtype: str) -> Calls:
+        calls = [part.call(dtype) for part in self.parts]
+        return (*calls[:-1], replace(calls[-1], same_storage=self.in_place))
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
+        return tuple(expected_items(call, conventions) for call in calls)
