@@ -134,8 +134,8 @@ class Kills:
 
     @property
     def judging(self) -> set[str]:
-        """The families that kill the mutant, without the documents' own digits."""
-        return self.families - {"documents"}
+        """The families that kill the mutant, without the documents' own digits and the combined cases."""
+        return self.families - audit.EXEMPT
 
 
 @cache

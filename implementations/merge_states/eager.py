@@ -1,0 +1,37 @@
+"""Parts merged one after another by logaddexp, in the dtype of the log-sum-exps."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnsuite import implementation
+
+
+@implementation
+def merge_states(
+    outputs: Tensor,  # n … l v
+    lses: Tensor,  # n … l
+) -> tuple[Tensor, Tensor]:  # … l v and … l
+    """Return the output and the log-sum-exp over all parts; zeros and −inf where all parts are empty.
+
+    Raises ValueError, before any work, if lses have other axes than outputs without their width.
+    """
+    if outputs.dim() < 2 or lses.shape != outputs.shape[:-1]:
+        raise ValueError(
+            f"lses should have the shape of outputs without its width, {tuple(outputs.shape[:-1])}, "
+            f"not {tuple(lses.shape)}"
+        )
+    output, lse = outputs[0].to(lses.dtype), lses[0].clone()
+    for part, part_lse in zip(outputs[1:].to(lses.dtype), lses[1:], strict=True):
+        merged = torch.logaddexp(lse, part_lse)
+        output = output * _weight(lse, merged) + part * _weight(part_lse, merged)
+        lse = merged
+    return output.to(outputs.dtype, copy=True), lse
+
+
+def _weight(lse: Tensor, merged: Tensor) -> Tensor:
+    """exp(lse − merged) with an axis for the width; 0 where the part is empty."""
+    empty = lse == -torch.inf
+    difference = torch.where(empty, 0.0, lse) - torch.where(empty, 0.0, merged)
+    return difference.exp().masked_fill(empty, 0.0).unsqueeze(-1)
