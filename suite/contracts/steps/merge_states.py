@@ -122,7 +122,8 @@ def gradients(
     share, upstream_size = weights.astype(np.float64), output_gradient.size
     rounding = 2 * (merged.relative + (share * merged.relative).sum(0)) + merged.parts * (outputs.shape[-1] + 8) * unit
     off = share[..., None] * merged.relative[..., None] * upstream_size + 3 * merged.parts * unit * upstream_size
-    passed_on, bound = weights[..., None] * upstream, share * size * rounding + outputs.precision.tiny * (1 + size)
+    bound = size * (share * rounding + 2 * merged.parts * unit) + outputs.precision.tiny * (1 + size)
+    passed_on = weights[..., None] * upstream
     return {"outputs": WithError(passed_on, off, precision), "lses": WithError(slopes, bound, precision)}
 
 
