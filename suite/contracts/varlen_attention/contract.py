@@ -102,5 +102,5 @@ CONTRACT = declare(
     known_bugs=Path(__file__).with_name("findings.toml"),
     aliases={"varlen": "items", "empty": "items", "lengths": "items", "gqa": "heads", "is_causal": "causal"},
     baseline="matmul",
-    lists={"variants": "mutants.variants", "array": "combined.array"},
+    lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "combined.array"},
 )

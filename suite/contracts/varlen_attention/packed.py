@@ -23,7 +23,7 @@ from attnsuite.contracts.varlen_attention.contract import INPUTS, POSITIONAL, le
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES, Status
 
-ROLES = {"query": "q", "key": "k", "value": "k", "output": "q"}
+ROLES = {"query": "q", "output": "q", "key": "k", "value": "k"}
 """Whether a tensor has the rows of queries or of keys."""
 
 
