@@ -244,6 +244,12 @@ def documented() -> Iterator[Case]:
         figures = example.gives(quantity, np.atleast_2d(numbers(example.quantities[quantity])))
         numeric = case.with_inputs(*example.named(quantity), inputs, score=score)
         yield DocumentedNumbers(numeric, figures, _second if quantity == "query_2" else np.asarray)
+    for example in documents.examples().values():
+        if "scores_shape" in example.expected:
+            shape, width = example.expected["scores_shape"], _head_width(example)
+            sizes = {"lead": tuple(shape[:2]), "queries": shape[2], "keys": shape[3], "width": width}
+            drawn = case(*example.named("scores_shape"), score="scaled_dot", **sizes)
+            yield DocumentedShape(drawn, example.at("scores_shape"), shape)
     product = documents.examples()[PRODUCT]
     (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
     shaped = case(*product.named(), score="dot", lead=(items,), queries=queries, keys=keys, width=width)
@@ -264,7 +270,7 @@ def _examples() -> Iterator[tuple[Excerpt, str, str, Inputs]]:
             continue
         if example.parameters.get("stage") == "projection":
             yield example, "query_2", "dot", {"query": numbers(inputs["x"]), "key": numbers(inputs["w_query"]).T}
-        elif example.contract in ("attention", "masked_softmax") and "query" in inputs:
+        elif example.contract in ("attention", "masked_softmax", "multi_head_attention"):
             yield from _of_attention(example)
         elif example.contract in ("additive_attention", "seq2seq_attention") and "scores" in example.expected:
             query, key = POSITIONAL if "query" in inputs else ("previous_decoder_state", "encoder_states")
@@ -274,20 +280,43 @@ def _examples() -> Iterator[tuple[Excerpt, str, str, Inputs]]:
 
 
 def _of_attention(example: Excerpt) -> Iterator[tuple[Excerpt, str, str, Inputs]]:
-    """The scores on the way to an attention, where the document gives any."""
-    expected, parameters = example.expected, example.parameters
-    points = {name: np.atleast_2d(array) for name, array in example.numbers(POSITIONAL).items()}
+    """The scores on the way to an attention, where the document or its definition gives any."""
+    given, parameters = example.quantities, example.parameters
+    if not {"scores", "scaled_scores", "masked_scores"} & set(given):
+        return
+    points = {role: _points(example, role) for role in POSITIONAL}
     if parameters.get("score") == "-||q-k||^2/2":
         yield example, "scores", "distance", points
-    elif "m" in example.inputs:
-        yield example, "scores", "bilinear", points | {"w": numbers(example.inputs["m"])}
-    elif "scores" in expected:
-        yield example, "scores", "dot", points
-    elif "masked_scores" in expected and parameters["mask_fill"] == "-inf":
+        norm = (points["key"] ** 2).sum(-1, keepdims=True)
+        halves = {"query": np.ones_like(points["query"][..., :1]), "key": -norm / 2}  # a column of its own
+        columns = {role: np.concatenate([points[role], halves[role]], -1) for role in POSITIONAL}
+        yield example, "scores_without_query_norm", "dot", columns
+    elif "scores" in given:
+        matrix = {"w": numbers(example.inputs["m"])} if "m" in example.inputs else {}
+        yield example, "scores", "bilinear" if matrix else "dot", points | matrix
+    if "masked_scores" in given and parameters["mask_fill"] == "-inf":
         causal = np.tri(len(points["query"]), len(points["key"]), dtype=bool)
         yield example, "masked_scores", "dot", points | {"attn_mask": causal}
-    elif "scaled_scores" in expected:
-        yield example, "scaled_scores", "scaled_dot", points
+    if "scaled_scores" in given:
+        factor = parameters["scale"] * math.sqrt(points["query"].shape[-1])
+        usual = math.isclose(factor, 1)  # else the document divides by another number than √e
+        yield example, "scaled_scores", "scaled_dot", points | ({} if usual else {"query": factor * points["query"]})
+
+
+def _points(example: Excerpt, role: str) -> Array:
+    """Queries or keys, mapped and divided into heads where the example has maps and heads."""
+    inputs = example.inputs
+    x = np.atleast_2d(numbers(next(inputs[name] for name in (role, f"x_{role}", "x") if name in inputs)))
+    if f"w_{role}" in inputs:
+        x = x @ numbers(inputs[f"w_{role}"]) + numbers(inputs.get(f"b_{role}", 0.0))
+    if "num_heads" in example.parameters:
+        x = x.reshape(*x.shape[:-1], -1, _head_width(example)).swapaxes(1, 2)  # b h l p
+    return x
+
+
+def _head_width(example: Excerpt) -> int:
+    width = example.parameters.get("d_feat") or len(example.inputs["w_query"][0])
+    return int(width) // int(example.parameters["num_heads"])
 
 
 def _second(rows: Array) -> Array:

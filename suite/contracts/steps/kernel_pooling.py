@@ -54,6 +54,7 @@ from attnsuite.cases.mutants import Mutation, filled_beyond, formula, mutants, t
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.softmax import shares, unguarded
 from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.running_error import WithError, whichever
 from attnsuite.model import Figures, Source
 
@@ -204,6 +205,7 @@ def documented() -> Iterator[Case]:
                 )
             continue
         query, key, value = example.numbers(("x_val", "x_train", "y_train")).values()
+        yield _heights(example, (key[:, None] - query).ravel())
         for quantity, values in (("y_hat", value[:, None]), ("weights", np.eye(len(key)))):
             name = example.named(quantity)
             inputs = {"query": query, "key": key, "value": values}
@@ -215,6 +217,14 @@ def documented() -> Iterator[Case]:
             )
             near = case.with_inputs(*name, inputs | {"query": key[:1] + 0.5}, kernel="boxcar")
             yield numeric if example is not alone else CasePair(numeric, near)  # zeros alone prove nothing
+
+
+def _heights(example: Excerpt, u: Array) -> Case:
+    """The kernel at each distance u, as a curve."""
+    quantity, options = "kernel_values", _options(example.parameters["kernel"])
+    figures = example.gives(quantity, np.ravel(example.expected[quantity]))
+    inputs = {"query": u, "key": np.concatenate([[0.0], u]), "value": np.eye(len(u) + 1)}
+    return Curve(case.with_inputs(*example.named(quantity), inputs, **options), figures, _curve)
 
 
 def forty_points() -> Iterator[DocumentedNumbers]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,8 @@ import torch
 from attnsuite.cases import Reply
 from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.tensors import numbers
-from attnsuite.conformance.coverage import cases_by_example, coverage
+from attnsuite.conformance.coverage import Coverage, cases_by_example, coverage
+from attnsuite.contracts import contract
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import as_problem
@@ -116,6 +120,101 @@ def test_reasons_are_given_once_and_for_examples_that_exist() -> None:
     assert set(reasons) <= set(documents.examples())
     assert set(reasons.values()) == {1}
     assert all(reason for section in documents.left_out().values() for reason in section.values())
+
+
+def test_every_quantity_of_an_example_with_cases_is_compared_or_has_a_reason() -> None:
+    lacking = [f"{each.id}/{name}" for each in coverage() for name, reason in each.not_compared.items() if not reason]
+
+    assert lacking == []
+    assert all(each.is_covered for each in coverage() if each.cases)
+
+
+def test_an_example_without_one_of_its_quantities_is_not_covered() -> None:
+    example = Coverage("doc-000/1.2-scores", {"attention": ("documents/doc-000/1.2-scores",)})
+
+    assert example.is_covered
+    assert not replace(example, not_compared={"weights": ""}).is_covered
+    assert replace(example, not_compared={"weights": "printed without a seed"}).is_covered
+
+
+def test_each_reason_is_that_of_a_quantity_without_a_case() -> None:
+    others = [f"{each.id}/{name}" for each in coverage() for name in each.not_compared]
+
+    for pattern, reason in documents.quantities_left_out().items():
+        assert reason
+        assert any(fnmatchcase(name, pattern) for name in others), pattern
+
+
+def test_at_most_eight_parts_of_the_documents_are_out_of_scope() -> None:
+    assert len(documents.out_of_scope()) <= 8
+
+
+PARAMETERS = {
+    ("additive_attention", "doc-004/11.3.4-additive-shape", "num_parameters"): r"w_",
+    ("multi_head_attention", "doc-004/11.5.2-mha-shape", "num_parameters"): r"w_",
+    ("seq2seq_attention", "doc-004/11.4.2-decoder-shapes", "encoder_parameters"): r"source_embedding|encoder",
+    (
+        "seq2seq_attention",
+        "doc-004/11.4.2-decoder-shapes",
+        "decoder_parameters",
+    ): r"target_|decoder|attention|[wb]_logits",
+    ("transformer", "doc-004/11.7.4-encoder-block-shape", "num_parameters"): r"encoder",
+    ("transformer", "doc-004/11.7.4-encoder-shape", "num_parameters"): r"source_embedding|encoder",
+    ("transformer", "doc-004/11.7.5-decoder-block-shape", "num_parameters"): r"decoder",
+    ("vision_transformer", "doc-004/11.8.3-block-shape", "num_parameters"): r"blocks",
+}
+"""By contract, example and quantity, the beginnings of the names of the counted weights."""
+
+
+@pytest.mark.parametrize(("name", "id", "quantity"), PARAMETERS)
+def test_weights_have_as_many_numbers_as_the_documents_count(name: str, id: str, quantity: str) -> None:
+    case = next(case for case in contract(name).cases() if case.name == f"documents/{id}")
+    call = case.calls("float64")[0]
+
+    weights = {**call.tensors, **(call.weights or {})}
+    counted = [tensor.numel() for weight, tensor in weights.items() if re.match(PARAMETERS[name, id, quantity], weight)]
+
+    assert sum(counted) == documents.examples()[id].derived[quantity]
+
+
+NEW = (
+    ("attention_scores", r"scaled_scores$|scores_without|/doc-003.*/scores$"),
+    ("kernel_pooling", r"kernel_values$"),
+    ("multi_head_attention", r"/(query|key|value|weights)$"),
+    ("transformer", r"/after_"),
+    ("vision_transformer", r"/after_"),
+    ("seq2seq_attention", r"/context$"),
+)
+"""Contracts, and names of their cases of intermediate results."""
+
+
+@pytest.mark.parametrize(("name", "pattern"), NEW)
+def test_one_wrong_number_of_an_intermediate_result_fails(name: str, pattern: str) -> None:
+    cases = [case for case in contract(name).cases() if case.source and re.search(pattern, case.name)]
+
+    assert cases
+    for case in cases:
+        calls = case.calls("float64")
+        expected = case.expected(calls, {})
+        right = torch.from_numpy(expected[0].numbers).clone()
+        wrong = right.clone()
+        # the last position that the document shows, off by more than any printed digit
+        wrong.view(-1)[0 if name != "seq2seq_attention" else 3] += 0.01
+        assert case.verdict(calls, (Reply(right),), expected).status == "passed", case.name
+        assert case.verdict(calls, (Reply(wrong),), expected).status == "failed", case.name
+
+
+@pytest.mark.parametrize(
+    "name", ["doc-003/3.4.1-query-2/queries_shape", "doc-003/3.6.2-multi-head-split/context_shape_merged"]
+)
+def test_a_shape_is_that_of_the_submission_s_own_output(name: str) -> None:
+    case = next(case for case in contract("multi_head_attention").cases() if case.name == f"documents/{name}")
+    calls = case.calls("float64")
+    expected = case.expected(calls, {})
+    output = torch.from_numpy(expected[0].numbers)
+
+    assert case.verdict(calls, (Reply(output),), expected).status == "passed"
+    assert case.verdict(calls, (Reply(output.reshape(*output.shape[:2], 2, -1)),), expected).status == "failed"
 
 
 def test_every_case_of_the_documents_has_an_example() -> None:

@@ -16,9 +16,10 @@ from attnsuite.cases.backends import BackendCall, BackendCase
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.cases.documented import Arrange, DocumentedNumbers, DocumentedShape, example
 from attnsuite.cases.formula import FormulaCase
+from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import PRECISE, Array, Inputs, identity_values, numbers, valid
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
-from attnsuite.contracts.blocks.multi_head_attention.draws import case, heads_of, random_mask, scripts
+from attnsuite.contracts.blocks.multi_head_attention.draws import case, heads_of, scripts
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.verdicts import Verdict
@@ -30,14 +31,22 @@ AFTER_MAPS = {
     "doc-003/3.5.1-causal-attention-pure": (OF_V2, slice(None), True),
 }
 """Examples without weights: the example that has them, the queries, and is_causal."""
+SPLIT = "doc-003/3.6.2-multi-head-split"
+"""The example whose `forward` prints the shape of each step."""
 MAP, ORDER = "doc-003/3.4.1-query-2", "doc-004/11.5.2-split-order"
 """Examples of a map alone, and of splitting and merging alone."""
 MAPS = ("w_query", "w_key", "w_value")
+BLOCK = "doc-004/11.7.4-encoder-block-literal"
+"""A block of a Transformer, whose weights are those of its attention."""
+SHAPES_OF_MAPS = {
+    "queries_shape": "query", "keys_shape": "key", "values_shape": "value", "key_shape_before_split": "key"
+}  # fmt: skip
+"""Printed shapes of mapped inputs, and their maps."""
 
 
 def documented() -> list[Case]:
     """Every quantity of an example that an output can show."""
-    return [*_values(), *_after_maps(), *_map_alone(), *_heads_alone(), *_shapes(), *_refused()]
+    return [*_values(), *_after_maps(), *_maps_alone(), *_heads_alone(), *_shapes(), *_refused()]
 
 
 def _values() -> Iterator[DocumentedNumbers]:
@@ -45,6 +54,9 @@ def _values() -> Iterator[DocumentedNumbers]:
         if "w_query" in excerpt.inputs and "stage" not in excerpt.parameters:
             heads, causal = excerpt.parameters.get("num_heads", 1), bool(excerpt.parameters["causal"])
             yield from _quantities(excerpt, _inputs(excerpt), heads, causal)
+    block = documents.examples()[BLOCK]
+    heads = block.parameters["num_heads"]
+    yield _printed(block, "weights", _showing(_inputs(block), "weights", heads), heads)
 
 
 def _after_maps() -> Iterator[DocumentedNumbers]:
@@ -54,11 +66,27 @@ def _after_maps() -> Iterator[DocumentedNumbers]:
         yield from _quantities(examples[id], inputs | {"query": inputs["query"][:, queries]}, 1, causal)
 
 
-def _map_alone() -> Iterator[DocumentedNumbers]:
-    """A query's only key has the weight 1: the output is the map of its value."""
+def _maps_alone() -> Iterator[Case]:
+    """The visible key of a query is its own position, with the weight 1: the output is the map of the values."""
     excerpt = documents.examples()[MAP]
-    x, weights = numbers(excerpt.inputs["x"])[None, 1:2], numbers(excerpt.inputs["w_query"])
-    yield _printed(excerpt, "query_2", dict.fromkeys(("query", "key", "value"), x) | dict.fromkeys(MAPS, weights), 1)
+    second = {name: array[:, 1:2] if array.ndim == 3 else array for name, array in _mapped(excerpt, "query").items()}
+    yield _printed(excerpt, "query_2", {name: second[name] for name in (*INPUTS, *MAPS)}, 1)
+    for excerpt in documents.examples_of("attention", "multi_head_attention", kind="values"):
+        if "x" in excerpt.inputs:
+            heads = excerpt.parameters.get("num_heads", 1)
+            for role in sorted({*INPUTS} & excerpt.derived.keys()):
+                yield _printed(excerpt, role, _mapped(excerpt, role), heads)
+            for quantity in SHAPES_OF_MAPS.keys() & excerpt.expected.keys():
+                inputs, shape = _mapped(excerpt, SHAPES_OF_MAPS[quantity]), excerpt.expected[quantity]
+                mapped = case.with_inputs(*excerpt.named(quantity), inputs, num_heads=heads)
+                yield DocumentedShape(mapped, excerpt.at(quantity), (1, *shape)[-3:])
+
+
+def _mapped(excerpt: Excerpt, role: str) -> dict[str, Array]:
+    """Inputs for which the output is this map of the example's input."""
+    x, weights = numbers(excerpt.inputs["x"]), numbers(excerpt.inputs[f"w_{role}"])
+    x = x.reshape(-1, *x.shape[-2:])
+    return dict.fromkeys(INPUTS, x) | dict.fromkeys(MAPS, weights) | {"attn_mask": np.eye(x.shape[1], dtype=bool)}
 
 
 def _heads_alone() -> Iterator[DocumentedNumbers]:
@@ -67,7 +95,7 @@ def _heads_alone() -> Iterator[DocumentedNumbers]:
     x, heads = numbers(excerpt.inputs["x"]), excerpt.parameters["num_heads"]
     width = x.shape[-1] // heads
     identity, own = np.eye(x.shape[-1]), np.eye(x.shape[1], dtype=bool)
-    inputs = dict.fromkeys(("query", "key", "value"), x) | dict.fromkeys(MAPS, identity)
+    inputs = dict.fromkeys(INPUTS, x) | dict.fromkeys(MAPS, identity)
     yield _printed(excerpt, "merged", inputs | {"attn_mask": own}, heads)
     for head in range(heads):
         alone = (np.arange(heads) == head)[None, :, None, None] & own
@@ -82,7 +110,8 @@ def _refused() -> Iterator[BadInputCase]:
         width, heads = excerpt.inputs["d_feat"], excerpt.inputs["num_heads"]
         name, _ = excerpt.named()
         why = f"{heads} heads for {width} columns, the defaults in {excerpt.document}, section {excerpt.section}"
-        yield BadInputCase(case(name, why, num_heads=heads, batch=1, queries=2, keys=2, width=width), excerpt.at())
+        refused = case(name, why, num_heads=heads, batch=1, queries=2, keys=2, width=width)
+        yield BadInputCase(refused, excerpt.at("error"))
 
 
 def _quantities(excerpt: Excerpt, inputs: Inputs, heads: int, causal: bool) -> Iterator[DocumentedNumbers]:
@@ -105,7 +134,8 @@ def _printed(
     remark = "" if factor == 1 else f", with queries {factor:.4f} as large"
 
     def select(output: Array) -> Array:
-        arranged = heads_of(output, heads) if quantity == "weights" else output[..., columns or slice(None)]
+        by_head = quantity in ("weights", *INPUTS)
+        arranged = heads_of(output, heads) if by_head else output[..., columns or slice(None)]
         return arranged.reshape(numbers(figures.values).shape)
 
     options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {})
@@ -116,7 +146,7 @@ def _printed(
 def _inputs(excerpt: Excerpt) -> dict[str, Array]:
     """An example's inputs by the contract's names."""
     named = excerpt.inputs
-    inputs = {role: numbers(named.get(f"x_{role}", named.get("x"))) for role in ("query", "key", "value")}
+    inputs = {role: numbers(named.get(f"x_{role}", named.get("x"))) for role in INPUTS}
     inputs = {role: x.reshape(-1, *x.shape[-2:]) for role, x in inputs.items()}
     inputs |= {name: numbers(array) for name, array in named.items() if name.startswith(("w_", "b_"))}
     if "valid_lens" in named:
@@ -160,6 +190,14 @@ def _shapes() -> Iterator[Case]:
         yield DocumentedShape(_shaped(excerpt), excerpt.at(), excerpt.output_shape)
         if "scores_shape" in excerpt.expected:
             yield from _steps(excerpt)
+    split = documents.examples()[SPLIT]
+    inputs, options = _inputs(split), {"num_heads": split.parameters["num_heads"], "is_causal": True}
+    quantity, read = "key_shape_transposed", OF_BACKEND["key_split_shape"]
+    seen = case.with_inputs(*split.named(quantity), inputs, **options)
+    yield ShapeInBackend(seen, split.at(quantity), split.expected[quantity], read)
+    quantity = "context_shape_merged"
+    merged = case.with_inputs(*split.named(quantity), _showing(inputs, "concatenated", 2), **options)
+    yield DocumentedShape(merged, split.at(quantity), split.expected[quantity])
 
 
 class ShapeInBackend(ChangedCase):
@@ -189,13 +227,12 @@ class ShapeInBackend(ChangedCase):
 
 
 def _steps(excerpt: Excerpt) -> Iterator[Case]:
-    """The heads' inputs and outputs, scores and weights, and the heads side by side."""
-    heads, mask = excerpt.parameters["num_heads"], random_mask(*excerpt.expected["scores_shape"])
+    """The heads' inputs and outputs, their weights, and the heads side by side: arrays that the implementation makes.
+
+    Scores are those of the contract `attention_scores`.
+    """
     arranged: dict[str, tuple[Arrange, dict[str, Any]]] = {
-        # scores have the shape of a mask that differs for each of them
-        "scores_shape": (lambda output, weights: weights[""], {"mask": mask, "need_weights": True}),
         "attention_shape": (lambda output, weights: weights[""], {"need_weights": True}),
-        "x_rsh1_shape": (lambda output, weights: output.reshape(*output.shape[:2], heads, -1), {"out_width": 0}),
         "x_rsh2_shape": (lambda output, weights: output, {"out_width": 0}),
     }
     for quantity, (arrange, unusual) in arranged.items():

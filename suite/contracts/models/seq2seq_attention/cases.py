@@ -249,7 +249,7 @@ def documented() -> Iterator[Case]:
         yield from _states(example)
     step = documents.examples()["doc-004/11.4-one-step"]
     tokens = _four_tokens(step.inputs["valid_lens"])
-    for quantity, columns in (("weights", slice(0, 3)), ("rnn_input", slice(3, 7))):
+    for quantity, columns in (("weights", slice(0, 3)), ("context", slice(3, 5)), ("rnn_input", slice(3, 7))):
         case = model.with_inputs(*step.named(quantity), ONE_STEP, tokens, _one_step(step.inputs))
         yield DocumentedNumbers(case, step.gives(quantity), partial(_columns, columns))
     output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]

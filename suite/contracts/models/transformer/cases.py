@@ -331,7 +331,7 @@ def documented() -> Iterator[Case]:
         yield _shaped(example)
     for example in documents.examples_of("transformer", kind="values"):
         if "x" in example.inputs:
-            yield _numbers(example)
+            yield from (_numbers(example, quantity) for quantity in WITHOUT if quantity in example.expected)
     yield from _weights_of_a_sentence(documents.examples()["doc-004/11.7.6-attention-shapes"])
 
 
@@ -389,7 +389,16 @@ def _stacked(names: Sequence[str]) -> Callable[[Array, Mapping[str, Array]], Arr
     return lambda output, weights: np.stack([weights[name][0] for name in names])
 
 
-def _numbers(example: Excerpt) -> DocumentedNumbers:
+WITHOUT: Mapping[str, tuple[str, ...]] = {
+    "output": (),
+    "after_attention": ("ffn",),
+    "after_self_attention": ("cross_attention", "ffn"),
+    "after_cross_attention": ("ffn",),
+}
+"""By quantity of a block, the later steps whose weights are 0, so that they only normalise it again."""
+
+
+def _numbers(example: Excerpt, quantity: str) -> DocumentedNumbers:
     """One block with the example's weights; its input has a row for each position, minus the position's encoding."""
     inputs, decodes = example.inputs, example.parameters["part"].startswith("decoder")
     x, memory = numbers(inputs["x"]), numbers(inputs.get("encoder_outputs", inputs["x"]))
@@ -406,14 +415,25 @@ def _numbers(example: Excerpt) -> DocumentedNumbers:
     }
     weights = _weights_of_block(config, inputs, decodes)
     weights["source_embedding"] = _before_positions(memory)
+    for name in weights:
+        if name.split(".")[2:3] and name.split(".")[2] in WITHOUT[quantity]:
+            weights[name] = np.zeros_like(weights[name])
     lengths = np.array(inputs.get("encoder_valid_lens") or inputs["valid_lens"])
     tokens = {"source": np.arange(memory.shape[1])[None], "lengths": lengths}
     if decodes:
         weights["target_embedding"][: x.shape[1]] = _before_positions(x)
         weights["w_logits"][:, :width] = np.eye(width)
         tokens["target"] = np.arange(x.shape[1])[None]
-    case = model.with_inputs(*example.named("output"), config, tokens, weights)
-    return DocumentedNumbers(case, example.gives("output"), lambda output: output[..., :width])
+    case, printed = model.with_inputs(*example.named(quantity), config, tokens, weights), example.expected[quantity]
+    for _ in WITHOUT[quantity]:
+        printed = _normalised(numbers(printed))
+    return DocumentedNumbers(case, example.gives(quantity, printed), lambda output: output[..., :width])
+
+
+def _normalised(x: Array) -> Array:
+    """A layer normalisation of scale 1 and shift 0, with the contract's eps."""
+    centred: Array = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)  # type: ignore[no-any-return]
 
 
 def _weights_of_block(config: Config, inputs: Any, decodes: bool) -> dict[str, Array]:

@@ -196,6 +196,8 @@ def documented() -> Iterator[Case]:
     for example in documents.examples_of("vision_transformer"):
         if name := next((name for name in makers if name in example.inputs), ""):
             yield makers[name](example)
+        if "after_attention" in example.expected:
+            yield _block(example, "after_attention")
 
 
 def _patches(example: Excerpt) -> DocumentedNumbers:
@@ -208,8 +210,11 @@ def _patches(example: Excerpt) -> DocumentedNumbers:
     return DocumentedNumbers(case, example.gives("output"))
 
 
-def _block(example: Excerpt) -> DocumentedNumbers:
-    """One block with the example's weights; its input is the image, mapped by the identity."""
+def _block(example: Excerpt, quantity: str = "output") -> DocumentedNumbers:
+    """One block with the example's weights; its input is the image, mapped by the identity.
+
+    Before its network, it has the output of a block whose network gives 0.
+    """
     inputs = example.inputs
     x, inner = numbers(inputs["x"]), numbers(inputs["w1"]).shape[-1]
     config = {**_sequence(*x.shape[1:]), "heads": example.parameters["num_heads"], "mlp_width": inner}
@@ -219,10 +224,11 @@ def _block(example: Excerpt) -> DocumentedNumbers:
     }
     weights["w_patch"] = np.eye(x.shape[-1])
     weights |= {f"blocks.0.attention.{role}": numbers(inputs[role]) for role in ROLES}
-    weights |= {f"blocks.0.mlp.{role}": numbers(inputs[role]) for role in ("w1", "b1", "w2", "b2")}
+    network = ("w1", "b1", "w2", "b2") if quantity == "output" else ()
+    weights |= {f"blocks.0.mlp.{role}": numbers(inputs[role]) for role in network}
     images: Array = x.swapaxes(1, 2)[:, :, None]  # b d 1 n
-    case = model.with_inputs(*example.named("output"), config, {"images": images}, weights)
-    return DocumentedNumbers(case, example.gives("output"))
+    case = model.with_inputs(*example.named(quantity), config, {"images": images}, weights)
+    return DocumentedNumbers(case, example.gives(quantity))
 
 
 def _shaped(example: Excerpt) -> DocumentedShape:
@@ -243,7 +249,7 @@ def _figure(example: Excerpt) -> DocumentedShape:
     """A class token and the patches of a figure."""
     config = {**STATES, "image_height": 4, "image_width": 4 * example.inputs["patches"]}
     shape = (1, example.expected["sequence_length"], config["width"])
-    return DocumentedShape(model(*example.named(), config, batch=1), example.at(), shape)
+    return DocumentedShape(model(*example.named(), config, batch=1), example.at("sequence_length"), shape)
 
 
 def _patched(channels: int, rows: int, columns: int, *, patch: int, width: int) -> Config:

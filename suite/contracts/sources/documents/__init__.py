@@ -62,9 +62,10 @@ class Excerpt:
         """All quantities by name, expected and derived ones."""
         return {**self.derived, **self.expected}
 
-    def at(self, quantity: str = "shape") -> Source:
+    def at(self, quantity: str = "output_shape") -> Source:
         """The source of a quantity."""
-        return Source(self.id, self.document, self.section, quantity, self.given)
+        given = "derived" if quantity in self.derived.keys() - self.expected.keys() else self.given
+        return Source(self.id, self.document, self.section, quantity, given)
 
     def gives(self, quantity: str, values: Any = None) -> Figures:
         """A quantity in the document's numbers, or in `values` that are computed from them."""
@@ -106,6 +107,25 @@ def examples_of(*contracts: str, kind: str = "") -> Iterator[Excerpt]:
                 yield example
 
 
+QUANTITIES, OUT_OF_SCOPE = "quantities", "out of scope"
+"""The tables of left_out.toml that hold no examples."""
+
+
 def left_out() -> dict[str, dict[str, str]]:
     """Examples without cases: the reason by example, below headings that several reasons share."""
+    return {name: table for name, table in _reasons().items() if name not in (QUANTITIES, OUT_OF_SCOPE)}
+
+
+def quantities_left_out() -> dict[str, str]:
+    """Quantities that no case compares: the reason by a shell pattern of `example/quantity`."""
+    return _reasons()[QUANTITIES]
+
+
+def out_of_scope() -> dict[str, str]:
+    """Parts of the documents that the suite leaves out, with the reason."""
+    return _reasons()[OUT_OF_SCOPE]
+
+
+@cache
+def _reasons() -> dict[str, dict[str, str]]:
     return tomllib.loads(LEFT_OUT.read_text(encoding="utf-8"))
