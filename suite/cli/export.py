@@ -20,7 +20,7 @@ def run(options: Export) -> None:
     above = DATA_ABOVE if options.data_above is None else options.data_above
     written = export(campaign.request_of(Request, options, config=config, data_above=above))
     ran, size = written.verification, f"{written.bytes / 2**20:.1f} MiB"
-    what = f"{written.name}, part {written.part}, opset {written.opset}, {options.dtype}"
+    what = f"{written.name}, part {written.part}, opset {written.opset}, {written.dtype}"
     error = f"errors of {ran.largest:.2g} at most and {ran.rms:.2g} (root mean square), relative to the oracle"
     judged = f"{ran.error_ratio:.2g} of what the contract allows" if ran.error_ratio <= 1 else "no limit is promised"
     print(f"{options.file}: {what}, {written.nodes} nodes, {size}")

@@ -51,6 +51,8 @@ class ExportedModel:
     """A written graph, and the errors of its output."""
 
     name: str
+    dtype: str
+    """int8 for a quantised graph, whose other tensors are float32."""
     opset: int
     part: str
     nodes: int
@@ -72,12 +74,20 @@ def export(request: Request) -> ExportedModel:
         name = (
             source.name if opset == source.exports.opset else source.name.removesuffix(f".opset{source.exports.opset}")
         )
-        labels = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
+        dtype = "int8" if source.exports.quantised else request.dtype
+        labels = {"implementation": name, "dtype": dtype, "opset": str(opset), "weights": origin}
         _label(model, source, config, part, labels)
         source.exports.write(model, weights, place, request.data_above)
         verification = verify(source, place, part, config, weights, request.device)
-        size = sum(file.stat().st_size for file in place.parent.iterdir())
-    return ExportedModel(name, opset, part, len(model.graph.node), size, verification)
+        size, nodes = sum(file.stat().st_size for file in place.parent.iterdir()), _nodes(place)
+    return ExportedModel(name, dtype, opset, part, nodes, size, verification)
+
+
+def _nodes(file: Path) -> int:
+    """The number of nodes of a written graph."""
+    import onnx
+
+    return len(onnx.load(file, load_external_data=False).graph.node)
 
 
 def _check(request: Request) -> None:

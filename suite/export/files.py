@@ -35,19 +35,26 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
         with temporary.temporary("export-", file.parent) as folder:
             (folder / NEW).mkdir()
             yield folder / NEW / file.name
-            _move(folder, file, data)
+            _move(folder, file, data, force)
+    except FileExistsError:
+        raise UsageError(f"{file} was written by another program meanwhile; --force replaces it") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _move(folder: Path, file: Path, data: Path) -> None:
-    """Move the new files to their places, both or neither: graph and weights belong together."""
+def _move(folder: Path, file: Path, data: Path, force: bool) -> None:
+    """Move the new files to their places, both or neither: graph and weights belong together.
+
+    Raises FileExistsError unless `force` if the file was made since the export began: of two exports one fails.
+    """
     new, aside = folder / NEW, folder / BEFORE
-    if not (new / data.name).exists() and not data.exists():
+    if not force:
+        file.open("x").close()
+    elif not (new / data.name).exists() and not data.exists():
         (new / file.name).replace(file)
         return
     aside.mkdir()
-    former = [path for path in (file, data) if path.exists()]
+    former = [path for path in (file, data) if force and path.exists()]
     try:
         for path in former:
             path.replace(aside / path.name)
@@ -58,4 +65,6 @@ def _move(folder: Path, file: Path, data: Path) -> None:
         for path in former:
             if (aside / path.name).exists():
                 (aside / path.name).replace(path)
+        if not force:
+            file.unlink(missing_ok=True)
         raise

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import onnxruntime
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.export import Request, export
 from attnsuite.export.exporter import find_exporter
-from attnsuite.export.files import BEFORE, NEW
+from attnsuite.export.files import BEFORE, NEW, replacing
 from attnsuite.export.inputs import drawn_weights, read_config, read_weights
 from attnsuite.implementations import _export
 from attnsuite.model import UsageError
@@ -83,6 +84,25 @@ def logits(file: Path) -> np.ndarray[Any, Any]:
 
 
 # Whole or not at all
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("with_data", [False, True])
+def test_of_two_exports_at_once_the_later_needs_force(tmp_path: Path, force: bool, with_data: bool) -> None:
+    file, later = (
+        tmp_path / "model.onnx",
+        nullcontext() if force else pytest.raises(UsageError, match="--force replaces"),
+    )
+
+    with later, replacing(file, force) as second:
+        second.write_bytes(b"second")
+        if with_data:
+            second.with_name("model.onnx.data").write_bytes(b"weights of the second")
+        with replacing(file, force) as first:
+            first.write_bytes(b"first")
+
+    assert file.read_bytes() == (b"second" if force else b"first")
+    assert file.with_name("model.onnx.data").exists() == (force and with_data)
 
 
 @pytest.mark.slow

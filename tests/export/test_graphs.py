@@ -210,7 +210,11 @@ def test_the_errors_of_8_bits_are_measured_without_a_limit(written: Any) -> None
     assert exact.verification.error_ratio <= 1 < rounded.verification.error_ratio
     assert exact.verification.largest < 1e-5 < 1e-3 < rounded.verification.rms <= rounded.verification.largest < 0.2
     assert file.stat().st_size < 0.6 * whole.stat().st_size
-    assert "MatMulInteger" in {node.op_type for node in onnx.load(file).graph.node}
+    model = onnx.load(file)
+    assert "MatMulInteger" in {node.op_type for node in model.graph.node}
+    assert (rounded.dtype, rounded.nodes) == ("int8", len(model.graph.node))
+    assert {entry.key: entry.value for entry in model.metadata_props}["dtype"] == "int8"
+    assert (exact.dtype, exact.nodes) == ("float32", len(onnx.load(whole).graph.node))
 
 
 @pytest.mark.slow
