@@ -111,7 +111,7 @@ BUDGETS = {
     "benchmark": 5100,
     "report": 3350,
     "documents": 3900,
-    "export": 560,
+    "export": 580,
     "cli": 4000,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
