@@ -38,7 +38,7 @@ class BadInputCase(CaseWrapper):
             return calls
         tensors = calls[0].tensors
         surrounded = ({name: padded(tensor, number) for name, tensor in tensors.items()} for number in AROUND)
-        return tuple(replace(calls[0], tensors=padded_tensors) for padded_tensors in surrounded)
+        return tuple(replace(calls[0], tensors=padded_tensors, state=()) for padded_tensors in surrounded)
 
     def expected(self, calls: Calls, conventions: Conventions) -> None:
         return None

@@ -46,6 +46,8 @@ class Call:
     at_once: bool = False
     """Runs at the same time as neighbouring calls with this mark, each in a thread of its own, repeatedly until all
     have met. If the outputs differ, one that differs is the reply."""
+    state: tuple[str, ...] = ()
+    """Inputs that the call may write in place: the reply has them as they are afterwards."""
     requires_gradient: tuple[str, ...] = ()
     """Inputs whose gradient a later call requests, by `backward_of`."""
     backward_of: int | None = None
@@ -121,6 +123,8 @@ class Reply:
     """Inputs whose bits differ after the call."""
     left: Mapping[str, str] = field(default_factory=dict)
     """Fingerprints of the inputs after the call, for the sender to compare."""
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    """The inputs of the call's `state` after it, each with its whole storage."""
     aliased: tuple[str, ...] = ()
     """Inputs whose storage the output shares."""
     overwritten: bool = False

@@ -104,6 +104,8 @@ class Expected(ABC):
     """The expected weights, where they may be returned as well; None where they are not judged."""
     attentions: Mapping[str, AttentionWeights] | None = None
     """The expected weights of each attention by name, where a call has `need_weights`; a single attention is ""."""
+    state: Mapping[str, Tensor] | None = None
+    """The inputs that the call writes in place, as they should be afterwards, bit for bit."""
 
     @property
     @abstractmethod
@@ -129,6 +131,9 @@ class Expected(ABC):
             return unfit
         if self.attentions is not None and (complaint := unlike_names(reply.attention_weights, self.attentions)):
             return Verdict(Status.FAILED, complaint)
+        for name, tensor in (self.state or {}).items():
+            if complaint := compare.other_bits(reply.state.get(name), tensor, name):
+                return Verdict(Status.FAILED, complaint, np.inf, output_wrong=True)
         verdict = self.compare_numbers(reply)
         if reply.weights is not None and self.form.weights is not None:
             verdict = judge_with_weights(verdict, reply.weights, self.weights, self.form.weights, self.rows)
@@ -144,6 +149,8 @@ class Expected(ABC):
     def alike(self, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies give the same result, right or wrong."""
         if self.form.unfit(reply) or self.form.unfit(theirs):
+            return False
+        if any(compare.other_bits(reply.state.get(name), theirs.state[name], name) for name in self.state or ()):
             return False
         attentions = self.attentions or {}
         if self.attentions is not None and reply.attention_weights.keys() != theirs.attention_weights.keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +45,28 @@ def nearly_equal(first: Tensor, second: Tensor) -> bool:
         return nearly_equal(first.real, second.real) and nearly_equal(first.imag, second.imag)
     expected = numbers(second)
     return error_ratio(numbers(first), expected, np.abs(expected) * 1e-3 + 1e-4) <= 1
+
+
+def other_bits(actual: Tensor | None, expected: Tensor, name: str) -> str:
+    """The first number whose bits differ, or the memory around the numbers; empty where both are equal."""
+    if actual is None or _layout(actual) != _layout(expected):
+        return f"{name} has another layout in memory than before the call"
+    different = (_bits(actual) != _bits(expected)).nonzero()
+    if len(different):
+        place = tuple(different[0].tolist())
+        numbers = (f"{float(tensor[place]):.7g}" for tensor in (actual, expected))
+        says = f"{name}[{', '.join(map(str, place))}] is {', should be '.join(numbers)} after the call, in every bit"
+        return f"{says} ({len(different)} of {actual.numel()} differ)"
+    storages = (torch.tensor([], dtype=torch.uint8).set_(tensor.untyped_storage()) for tensor in (actual, expected))
+    return "" if torch.equal(*storages) else f"the memory around {name} was written"
+
+
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes()
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().view(getattr(torch, f"int{8 * tensor.element_size()}"))
 
 
 def marginal(ratio: Array, accept: float = 1.0) -> bool:

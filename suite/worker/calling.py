@@ -121,7 +121,9 @@ class Calls:
     def _reply(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         self.probe.lines.clear()
         try:
-            return self._result(number, call, *prepared)
+            live = self._result(number, call, *prepared)
+            left = {name: self._left_in(name, call) for name in call.state}
+            return replace(live, reply=replace(live.reply, state=left)) if left else live
         except _NoModel as error:
             return LiveReply(Reply(kind=str(error), no_model=True))
         except NotImplementedError as error:
@@ -185,6 +187,10 @@ class Calls:
             reply, plain, {name: tensor for name, tensor in gradients.items() if tensor is not None}, attentions
         )
 
+    def _left_in(self, name: str, call: Call) -> Tensor:
+        """A copy of an input as the call leaves it: of the caller's storage, whatever the function did to its view."""
+        return placed(view_like(self.inputs[name][0], call.tensors[name]), "cpu")
+
     def _earlier(self, number: int) -> ForwardPass:
         if number not in self.passes:
             raise RuntimeError(f"no backward pass is possible, because call {number + 1} returned no output")
@@ -215,7 +221,8 @@ class Calls:
         """The tensors for one call: new ones, or those of the previous call with other numbers."""
         for name, tensor in call.tensors.items():
             storage, seen = self.inputs.get(name, (None, None))
-            if call.same_storage and storage is not None and seen is not None:
+            fits = storage is not None and storage.numel() == storage_of(tensor).numel()
+            if call.same_storage and storage is not None and seen is not None and fits:
                 storage.copy_(storage_of(tensor))
                 if layout(seen) == layout(tensor) and not seen.requires_grad:
                     continue

@@ -76,4 +76,4 @@ def _changed(call: Call, reply: Reply, sent: Fingerprints) -> set[str]:
     if reply.output is not None and any(gradient is not None for gradient in reply.gradients.values()):
         assert call.output_gradient is not None
         expected |= fingerprints_of({OUTPUT_GRADIENT: placed(call.output_gradient, "cpu").to(reply.output.dtype)})
-    return {name for name, mark in expected.items() if reply.left.get(name) != mark}
+    return {name for name, mark in expected.items() if name not in call.state and reply.left.get(name) != mark}

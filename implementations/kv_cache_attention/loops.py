@@ -1,0 +1,56 @@
+"""One query of one head at a time, over the slots that it sees, found one by one through the block table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnsuite import implementation
+from attnsuite.implementations.kv_cache_attention._caches import factor, reach, wide_dtype
+from attnsuite.implementations.kv_cache_attention._checks import Window, check
+
+
+@implementation
+def kv_cache_attention(
+    query: Tensor,  # b l h e
+    key_cache: Tensor,  # b s g e, or p z g e with a block_table
+    value_cache: Tensor,
+    cache_seqlens: Tensor,  # b
+    *,
+    key: Tensor | None = None,  # b l g e
+    value: Tensor | None = None,
+    block_table: Tensor | None = None,  # b m
+    is_causal: bool = True,
+    window: Window | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Append key and value to the caches, and return the attention of the queries, b l h e.
+
+    Raises ValueError, before any work, for inputs that the contract does not define.
+    """
+    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window)
+    size, groups = key_cache.shape[1], query.shape[2] // max(key_cache.shape[2], 1)
+    before, after = reach(is_causal, window)
+    output = torch.zeros_like(query, memory_format=torch.contiguous_format)
+    for item, length in enumerate(lengths):
+        total = length + (0 if key is None else query.shape[1])
+        row = [item] if block_table is None else block_table[item].tolist()
+        places = [(row[slot // size], slot % size) for slot in range(total)]
+        if key is not None and value is not None:
+            for token, (page, slot) in enumerate(places[length:]):
+                key_cache[page, slot], value_cache[page, slot] = key[item, token], value[item, token]
+        for token in range(query.shape[1]):
+            position = total - query.shape[1] + token
+            seen = [place for slot, place in enumerate(places) if position - before <= slot <= position + after]
+            for head in range(query.shape[2]):
+                keys, values = (_vectors(cache, seen, head // groups) for cache in (key_cache, value_cache))
+                if seen:
+                    scores = keys @ query[item, token, head].to(keys.dtype) * factor(scale, query.shape[3])
+                    output[item, token, head] = scores.softmax(0) @ values
+    return output
+
+
+def _vectors(cache: Tensor, places: list[tuple[int, int]], head: int) -> Tensor:
+    """The vectors of a head at these pages and slots, t e."""
+    pages, slots = (torch.tensor(part, dtype=torch.int64) for part in zip(*places, strict=True)) if places else ((), ())
+    return cache[pages, slots, head].to(wide_dtype(cache.dtype))

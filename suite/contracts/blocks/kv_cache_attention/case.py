@@ -1,0 +1,260 @@
+"""A case of the contract `kv_cache_attention`: its inputs, and the expected output and caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnsuite.cases import Call, Calls, Conventions, Reply
+from attnsuite.cases.case import Traits
+from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
+from attnsuite.cases.layouts import scattered, sliced
+from attnsuite.cases.tensors import Array, Generator, as_tensor, generator
+from attnsuite.contracts.attention.cases.case import expected_result
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import DTYPES, Status
+
+CACHES = ("key_cache", "value_cache")
+POSITIONAL = ("query", *CACHES, "cache_seqlens")
+LOWER_RIGHT = {"causal": "lower_right", "window": "lower_right"}
+"""The conventions of `attention` under which an item is one of its calls."""
+UNWRITTEN = 50.0
+"""The number in slots that are not written yet, some ten times as large as all others."""
+SPREAD = 3.0
+"""The standard deviation of queries: weights of one key or a few show which keys were read."""
+FOREIGN = (-1, 10**6)
+"""Entries of a block table beyond the end of an item, next to pages of others."""
+SPARE = 3
+"""Pages of a pool that no item has."""
+LAYOUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "row_major": Tensor.contiguous,
+    "heads_first": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),  # as ONNX and onnxruntime have it
+    "with_gaps": scattered,
+    "inside_another": sliced,
+}
+
+
+def gathered(call: Call) -> list[Call]:
+    """The attention of each item: its queries h l e, and the keys and values g t e that it attends to."""
+    caches = after(call)
+    return [_item(call, caches, item, total) for item, total in enumerate(totals(call))]
+
+
+def _item(call: Call, caches: Mapping[str, Tensor], item: int, total: int) -> Call:
+    key, value = (caches[name][places(call, item, range(total))].transpose(0, 1) for name in CACHES)
+    query = call.tensors["query"][item].transpose(0, 1)
+    options = {"is_causal": True, **call.options}
+    if query.shape[0] != key.shape[0]:
+        options["enable_gqa"] = True
+    return Call({"query": query, "key": key, "value": value}, {n: v for n, v in options.items() if v is not False})
+
+
+def totals(call: Call) -> list[int]:
+    """The number of keys of each item after the append."""
+    return [int(length) + appended(call) for length in call.tensors["cache_seqlens"]]
+
+
+def appended(call: Call) -> int:
+    """The number of new keys of each item."""
+    return call.tensors["key"].shape[1] if "key" in call.tensors else 0
+
+
+def after(call: Call) -> dict[str, Tensor]:
+    """The caches as the call should leave them, in their layout."""
+    caches = {name: _copied(call.tensors[name]) for name in CACHES}
+    for name, cache in caches.items():
+        for item, total in enumerate(totals(call)):
+            new = appended(call)
+            if new:
+                cache[places(call, item, range(total - new, total))] = call.tensors[name.removesuffix("_cache")][item]
+    return caches
+
+
+def places(call: Call, item: int, slots: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The pages and the places in them of an item's slots; a dense cache has a page for each item."""
+    size, table = call.tensors["key_cache"].shape[1], call.tensors.get("block_table")
+    index = torch.tensor(list(slots), dtype=torch.int64)
+    pages = torch.full_like(index, item) if table is None else table[item].long()[index // size]
+    return pages, index % size
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """A copy with the whole storage."""
+    storage = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+    return torch.as_strided(storage.clone(), tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+@dataclass(frozen=True)
+class ExpectedItems(Expected):
+    """The expected output of a call, item by item, and its caches."""
+
+    form: Form
+    items: tuple[WithinBounds, ...]
+    """The result of each item, h l e."""
+    state: Mapping[str, Tensor]
+
+    @property
+    def loose(self) -> bool:  # type: ignore[override]  # of its items
+        return any(item.loose for item in self.items)
+
+    @property
+    def numbers(self) -> Array:
+        return self._joined([item.numbers for item in self.items])
+
+    @property
+    def slack(self) -> Array:
+        return self._joined([item.slack for item in self.items])
+
+    def _joined(self, parts: list[Array]) -> Array:
+        return np.stack(parts).swapaxes(1, 2) if parts else np.zeros(self.form.shape)
+
+    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
+        verdicts = [
+            item.compare_numbers(_part(reply, number), f"{name}[{number}].transpose(0, 1)")
+            for number, item in enumerate(self.items)
+        ]
+        failed = sorted((v for v in verdicts if v.status != Status.PASSED), key=lambda verdict: verdict.marginal)
+        return (
+            failed[0] if failed else max(verdicts, key=lambda v: v.error_ratio or 0.0, default=Verdict(Status.PASSED))
+        )
+
+    def equal(self, reply: Reply, theirs: Reply) -> bool:
+        pairs = enumerate(self.items)
+        return all(item.equal(_part(reply, number), _part(theirs, number)) for number, item in pairs)
+
+
+def _part(reply: Reply, item: int) -> Reply:
+    assert reply.output is not None
+    return Reply(reply.output[item].transpose(0, 1))
+
+
+def expected(call: Call) -> ExpectedItems:
+    """The expected result of a call."""
+    query = call.tensors["query"]
+    items = tuple(expected_result(item, LOWER_RIGHT) for item in gathered(call))
+    return ExpectedItems(Form(tuple(query.shape), query.dtype), items, after(call))
+
+
+@dataclass(frozen=True)
+class CacheCase(PerCallCase):
+    """One call. Every field has a plain default, so a case states only what is unusual."""
+
+    name: str
+    why: str
+    valid: tuple[int, ...] = (5, 9)
+    """The valid slots of each item before the append."""
+    queries: int = 1
+    heads: int = 2
+    key_heads: int | None = None
+    width: int = 8
+    capacity: int = 12
+    append: bool = False
+    page: int | None = None
+    """The slots of a page; None: a dense cache."""
+    shared: int = 0
+    """The first pages of item 0 that all items have."""
+    unwritten: float = UNWRITTEN
+    layout: str = "row_major"
+    window: tuple[int | None, int | None] | None = None
+    scale: float | None = None
+    is_causal: bool = True
+    replaced: Mapping[str, Any] | None = None
+    """Tensors that replace drawn ones, as nested lists; functions of the drawn ones; None for none."""
+    dtypes: tuple[str, ...] = DTYPES
+
+    def calls(self, dtype: str) -> Calls:
+        return (self.call(dtype),)
+
+    def call(self, dtype: str, salt: str = "") -> Call:
+        """Draw the numbers, and lay them out."""
+        tensors = self._draw(generator(self.name + salt), dtype)
+        laid = {name: LAYOUTS[self.layout](tensor) if tensor.dim() == 4 else tensor for name, tensor in tensors.items()}
+        options: dict[str, Any] = {
+            "window": self.window,
+            "scale": self.scale,
+            "is_causal": None if self.is_causal else False,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return Call(laid, given, POSITIONAL, state=CACHES)
+
+    def _draw(self, random: Generator, dtype: str) -> dict[str, Tensor]:
+        heads = self.heads if self.key_heads is None else self.key_heads
+        batch = len(self.valid)
+        drawn = {
+            "query": random.normal(size=(batch, self.queries, self.heads, self.width)) * SPREAD,
+            **{name: random.normal(size=(batch, self.capacity, heads, self.width)) + 0.25 for name in CACHES},
+        }
+        for name in CACHES:
+            drawn[name][np.arange(self.capacity) >= np.asarray(self.valid)[:, None]] = self.unwritten
+        drawn["cache_seqlens"] = np.asarray(self.valid, dtype=np.int32)
+        if self.append:
+            size = (batch, self.queries, heads, self.width)
+            drawn |= {name: random.normal(size=size) + 0.25 for name in ("key", "value")}
+        if self.page is not None:
+            drawn |= self._paged(random, drawn, self.page)
+        for name, change in (self.replaced or {}).items():
+            drawn[name] = change(drawn[name]) if callable(change) else np.asarray(change)
+        tensors = {name: as_tensor(array, dtype) for name, array in drawn.items() if array.dtype != object}
+        return {name: tensors[name] for name in drawn if name in tensors}
+
+    @property
+    def new_tokens(self) -> int:
+        """The tokens that all calls together append to an item."""
+        return self.queries if self.append else 0
+
+    def _paged(self, random: Generator, drawn: Mapping[str, Array], size: int) -> dict[str, Array]:
+        """Pools of pages with the numbers of dense caches, and the table of the pages."""
+        batch, most = len(self.valid), -(-self.capacity // size)
+        used = [min(-(-(length + self.new_tokens) // size), most) for length in self.valid]
+        pages = list(random.permutation(sum(used) + SPARE))
+        table = np.full((batch, most), 0)
+        pools = {
+            name: np.full((len(pages), size, *drawn[name].shape[2:]), self.unwritten) for name in CACHES
+        }  # p z g e
+        foreign = [*FOREIGN, pages[-1], pages[0]]
+        for item, count in enumerate(used):
+            table[item] = [foreign[(item + page) % len(foreign)] for page in range(most)]
+            for page in range(count):
+                table[item, page] = table[0, page] if item and page < self.shared else pages.pop(0)
+            for name, pool in pools.items():
+                for slot in range(self.valid[item]):
+                    pool[table[item, slot // size], slot % size] = drawn[name][item, slot]
+        return {**pools, "block_table": table.astype(np.int32)}
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[ExpectedItems, ...]:
+        return tuple(map(expected, calls))
+
+    def traits(self, dtype: str) -> Traits:
+        """Its dtype, and its fields that are not at their defaults."""
+        hidden = ("name", "why", "dtypes", "replaced", "unwritten")
+        shown = [field for field in fields(self) if field.name not in hidden]
+        names = [field.name for field in shown if getattr(self, field.name) != field.default]
+        return {"dtype": (dtype,), **{name: (f"{name} {getattr(self, name)}".replace("_", " "),) for name in names}}
+
+
+@dataclass(frozen=True)
+class StepsCase(CacheCase):
+    """Calls that append one after the other to the same caches, in chunks of these numbers of tokens."""
+
+    chunks: tuple[int, ...] = (1, 1)
+
+    @property
+    def new_tokens(self) -> int:
+        return sum(self.chunks)
+
+    def calls(self, dtype: str) -> Calls:
+        calls: list[Call] = []
+        for number, queries in enumerate(self.chunks):
+            call = replace(self, queries=queries, append=True).call(dtype, f" {number}")
+            if calls:
+                lengths = calls[-1].tensors["cache_seqlens"] + calls[-1].tensors["query"].shape[1]
+                table = {name: tensor for name, tensor in calls[0].tensors.items() if name == "block_table"}
+                held = {**after(calls[-1]), "cache_seqlens": lengths.to(torch.int32), **table}
+                call = replace(call, tensors={**call.tensors, **held}, same_storage=True)
+            calls.append(call)
+        return tuple(calls)

@@ -1,0 +1,232 @@
+"""The cases of the contract `kv_cache_attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attnsuite.cases import Calls, Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.contract import QUICK
+from attnsuite.cases.tensors import PRECISE
+from attnsuite.contracts.blocks.kv_cache_attention import combined
+from attnsuite.contracts.blocks.kv_cache_attention.case import CacheCase, StepsCase
+
+case = CacheCase
+append = partial(CacheCase, append=True)
+paged = partial(CacheCase, page=4)
+NAN = float("nan")
+
+
+def cases() -> list[Case]:
+    """All cases, the plainest first."""
+    return [
+        case("plain/two_items", "one new token of each item, equal lengths", valid=(7, 7)),
+        case("plain/one_item", "a single item", valid=(9,)),
+        case("plain/full", "every slot is valid", valid=(12, 12)),
+        case("plain/one_key", "one slot is valid: the output is its value", valid=(1, 1)),
+        *_lengths(),
+        *_appends(),
+        *_pages(),
+        *_options(),
+        *_layouts(),
+        *_steps(),
+        *_bad_input(),
+        *combined.array().cases(QUICK, 0),
+    ]
+
+
+def _lengths() -> list[Case]:
+    """Lengths, unwritten slots and several queries."""
+    return [
+        case("lengths/two_items", "a short and a long item", valid=(3, 11)),
+        case("lengths/many_items", "every length, the longest neither first nor last", valid=(4, 12, 1, 7, 9, 2)),
+        case("lengths/long", "lengths around tiles of 64 and 128", valid=(64, 130, 127, 1), capacity=200),
+        case("lengths/split", "a long item next to a short one, as split between thread blocks", valid=(513, 5),
+            capacity=600, dtypes=PRECISE),
+        case("no_tokens/one_item", "an item without tokens: zeros", valid=(0, 6)),
+        case("no_tokens/no_item", "only items without tokens", valid=(0, 0)),
+        case("no_tokens/no_batch", "no items", valid=()),
+        case("no_tokens/no_query", "no new tokens", queries=0),
+        case("no_tokens/fewer_keys", "more queries than keys: the first attend to nothing", valid=(2, 5), queries=4),
+        case("nan_unwritten/dense", "NaN in slots that are not written", valid=(5, 9), unwritten=NAN),
+        case("nan_unwritten/infinite", "infinity in slots that are not written", unwritten=float("inf")),
+        case("nan_unwritten/no_tokens", "an item of NaN without tokens", valid=(0, 9), unwritten=NAN),
+        paged("nan_unwritten/paged", "NaN in free pages and in the rest of the last page", unwritten=NAN),
+        append("nan_unwritten/append", "NaN in the slots after the new ones", unwritten=NAN, queries=2),
+        append("nan_unwritten/append_paged", "the same in pages", unwritten=NAN, queries=3, page=4),
+        case("lengths/two_queries", "the first of two queries does not see the last key", valid=(7, 7),
+            queries=2),
+        case("lengths/last_key_of_each", "the last query of each item sees its last key", valid=(5, 11), queries=4),
+        case("lengths/prefill", "as many queries as keys", valid=(6, 6), queries=6),
+        case("lengths/queries_in_tiles", "queries across a tile of 64", valid=(150, 97), capacity=160, queries=70,
+            dtypes=PRECISE),
+    ]  # fmt: skip
+
+
+def _appends() -> list[Case]:
+    """New keys and values in dense caches."""
+    return [
+        append("append/token", "one token after equal lengths", valid=(7, 7)),
+        append("append/ragged", "each item has its own end", valid=(3, 10, 6)),
+        append("append/at_0", "into empty caches", valid=(0, 0)),
+        append("append/at_0_ragged", "into an empty cache next to another", valid=(0, 8), queries=2),
+        append("append/to_capacity", "into the last slots", valid=(11, 9)),
+        append("append/chunk", "four tokens at once", valid=(2, 7), queries=4),
+        append("append/prefill", "the first tokens of all items", valid=(0, 0), queries=9),
+        append("append/prefill_full", "the first tokens fill the cache", valid=(0, 0), queries=12),
+        append("grouped/append", "new keys of fewer heads than the query has", heads=4, key_heads=2, queries=2),
+        append("append/at_a_tile", "across the 64th slot", valid=(63, 62, 64), queries=3, capacity=80),
+        append("append/no_token", "nothing is appended", queries=0),
+    ]
+
+
+def _pages() -> list[Case]:
+    """Pools of pages."""
+    return [
+        paged("paged/usual", "pages of 4 in any order", valid=(5, 9)),
+        paged("paged/ragged", "items with different numbers of pages", valid=(3, 12, 6, 1)),
+        paged("paged/edges", "a last page that is full, has one slot, lacks one", valid=(8, 5, 7)),
+        paged("paged/page_of_1", "a page for each slot", page=1, valid=(5, 12)),
+        paged("paged/page_of_3", "a page size that is no power of two", page=3, valid=(5, 9)),
+        paged("paged/page_of_16", "pages of 16", page=16, valid=(33, 16, 50), capacity=64),
+        paged("paged/page_of_256", "pages of 256", page=256, valid=(300, 20, 256), capacity=512,
+            dtypes=PRECISE),
+        paged("paged/one_page", "an item in one page of a long table", valid=(2, 3), capacity=40),
+        paged("paged/shared_prefix", "two items begin with the same two pages", valid=(10, 9), shared=2),
+        paged("paged/shared_by_three", "three items begin with one page", valid=(5, 12, 4), shared=1),
+        paged("paged/no_tokens", "an item without pages", valid=(0, 9)),
+        paged("paged/several_queries", "several queries across pages", valid=(11, 6), queries=5),
+        paged("grouped/paged", "pages of fewer heads", heads=4, key_heads=2),
+        paged("append/paged_token", "a token in a page that has some", append=True, valid=(5, 10)),
+        paged("append/paged_page_edge", "a token begins a page, another fills one", append=True, valid=(8, 7, 4)),
+        paged("append/paged_across_pages", "tokens across an edge", append=True, valid=(6, 3), queries=5),
+        paged("append/paged_several_pages", "tokens in four pages", append=True, valid=(3, 0), queries=13,
+            capacity=16),
+        paged("append/paged_at_0", "the first tokens", append=True, valid=(0, 0), queries=3),
+        paged("append/paged_to_capacity", "into the last slot", append=True, valid=(11, 4)),
+        paged("paged/append_after_shared", "after pages that both items have", append=True, valid=(8, 9), shared=2,
+            queries=2),
+        paged("append/paged_page_of_1", "a page for each token", append=True, page=1, valid=(4, 9), queries=3),
+    ]  # fmt: skip
+
+
+def _options() -> list[Case]:
+    """Heads, window, scale, and attention in both directions."""
+    return [
+        case("grouped/pairs", "two query heads share a key head", heads=4, key_heads=2),
+        case("grouped/one", "all query heads share one", heads=3, key_heads=1),
+        case("grouped/three", "groups of two on three heads", heads=6, key_heads=3, queries=2),
+        case("grouped/eight", "groups of eight", heads=16, key_heads=2, queries=1),
+        *(case(f"window/left_{left}", f"{left} keys before its own", window=(left, 0), valid=(7, 12))
+            for left in (0, 1, 4)),
+        case("window/left_all", "a window beyond the first key", window=(20, 0)),
+        case("window/queries", "each of several queries has a window of its own", window=(3, 0), queries=4),
+        case("window/unbounded", "neither side is bounded", window=(None, None), queries=3),
+        case("window/causal_right", "is_causal wins over a window to the right", window=(2, 3), queries=4),
+        case("bidirectional/window", "both sides, without is_causal", window=(3, 1), queries=5, is_causal=False),
+        case("bidirectional/window_right", "the right side alone", window=(None, 2), queries=5, is_causal=False, valid=(6, 11)),
+        append("window/append", "a window to which new keys belong", window=(2, 0), queries=3),
+        paged("window/paged", "a window that begins within a page", window=(5, 0), valid=(12, 7)),
+        paged("window/hides_pages", "a window that hides whole pages", window=(3, 0), valid=(40, 22), capacity=40,
+            queries=2),
+        case("scale/given", "another scale", scale=0.5),
+        case("scale/zero", "a scale of 0: the mean of the values", scale=0.0),
+        case("scale/negative", "a scale below 0", scale=-0.3, queries=2),
+        case("scale/large", "scores whose powers overflow", scale=40.0, dtypes=PRECISE),
+        append("scale/append", "the keys are stored without the scale", scale=0.7),
+        case("bidirectional/usual", "all queries see all keys", is_causal=False, queries=4),
+        append("bidirectional/append", "all queries see all new keys", is_causal=False, queries=4,
+            valid=(2, 8)),
+        case("bidirectional/fewer_keys", "more queries than keys, which all see", is_causal=False, queries=4,
+            valid=(2, 3)),
+        case("size/wide", "a width of 128", width=128),
+        case("size/odd", "a width of 72, which many tiles do not divide", width=72, valid=(9, 5)),
+        case("lengths/tiles_of_1024", "keys across several tiles of 1,024", valid=(2100,), capacity=2200, heads=1, width=16,
+            dtypes=PRECISE),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RepeatedCase(CacheCase):
+    """Three calls of equal sizes and different numbers; those of the third are in the tensors of the second."""
+
+    def calls(self, dtype: str) -> Calls:
+        first, second, third = (self.call(dtype, f" {number}") for number in (1, 2, 3))
+        return first, second, replace(third, same_storage=True)
+
+
+def _layouts() -> list[Case]:
+    """Memory layouts, and several calls."""
+    return [
+        append("layout/heads_first", "views of b g s e, as other libraries store caches", layout="heads_first",
+            queries=2),
+        append("layout/with_gaps", "from the last axis to the first, with gaps", layout="with_gaps", queries=2),
+        append("layout/inside_another", "slices of larger caches", layout="inside_another", valid=(12, 3),
+            capacity=13),
+        paged("layout/paged", "pages with heads first", layout="heads_first", append=True, queries=2),
+        RepeatedCase("again/usual", "other numbers, and others yet in the same tensors", dtypes=PRECISE),
+        RepeatedCase("again/append", "the same, with new tokens", append=True, dtypes=PRECISE),
+        RepeatedCase("again/paged", "another block table in the same tensor", page=4, dtypes=PRECISE),
+    ]  # fmt: skip
+
+
+def _steps() -> list[Case]:
+    """Prefill in chunks and decoding: each call finds the caches as the one before leaves them."""
+    steps = partial(StepsCase, valid=(0, 0), append=True, dtypes=PRECISE)
+    return [
+        steps("again/decode", "token by token", chunks=(1, 1, 1, 1)),
+        steps("again/prefill", "a prefill in chunks, then two tokens", chunks=(4, 3, 1, 1)),
+        steps("again/ragged", "items of different lengths go on", valid=(5, 1, 8), chunks=(1, 2, 1)),
+        steps("again/paged", "across pages", chunks=(3, 3, 1, 1, 1), page=4),
+        steps("again/window", "with a window", chunks=(4, 1, 1), window=(2, 0)),
+    ]
+
+
+def _bad_input() -> Iterator[Case]:
+    """Bad input, without new tokens except where these are bad: a refused call writes nothing."""
+
+    def bad(name: str, why: str, **unusual: Any) -> Case:
+        return BadInputCase(case(f"bad_input/{name}", why, **unusual))
+
+    yield bad("length_negative", "a length of −1", replaced={"cache_seqlens": np.array([5, -1], np.int32)})
+    yield bad("length_too_long", "13 valid slots of 12", replaced={"cache_seqlens": np.array([5, 13], np.int32)})
+    yield bad("length_too_long_paged", "13 valid slots of 3 pages of 4", page=4,
+        replaced={"cache_seqlens": np.array([5, 13], np.int32)})  # fmt: skip
+    yield bad("lengths_of_others", "3 lengths of 2 items", replaced={"cache_seqlens": np.array([5, 9, 5], np.int32)})
+    yield bad("full", "a token for a full cache", valid=(5, 12), append=True)
+    yield bad("full_chunk", "four tokens for three free slots", valid=(5, 9), append=True, queries=4)
+    yield bad("full_paged", "a token for full pages", valid=(5, 12), append=True, page=4)
+    yield bad("page_negative", "page −1 among those of an item", page=4, replaced={"block_table": _with_page(-1)})
+    yield bad("page_too_large", "a page that the pool does not have", page=4, replaced={"block_table": _with_page(99)})
+    yield bad("page_missing", "no page for a new token", page=4, valid=(5, 8), append=True,
+        replaced={"block_table": _with_page(-1, 2)})  # fmt: skip
+    yield bad("table_of_others", "a block table with 1 row for 2 items", page=4, valid=(7, 7),
+        replaced={"block_table": lambda table: table[:1]})  # fmt: skip
+    yield bad("heads", "3 query heads on 2 key heads", heads=3, key_heads=2)
+    yield bad("width", "a query of width 8 and keys of width 6", replaced={"key_cache": lambda x: x[..., :6]})
+    yield bad("items", "caches of 3 items for 2", replaced=dict.fromkeys(("key_cache", "value_cache"), _longer))
+    yield bad("slots", "12 slots of keys and 9 of values", valid=(5, 7), replaced={"value_cache": lambda x: x[:, :9]})
+    yield bad("key_alone", "a key without a value", append=True, replaced={"value": np.array(None)})
+    yield bad("new_tokens", "2 new keys for 1 query", append=True,
+        replaced={name: lambda x: np.repeat(x, 2, 1) for name in ("key", "value")})  # fmt: skip
+    yield bad("window", "a window of −1 keys to the left", window=(-1, 0))
+    yield bad("window_of_three", "a window of three numbers", window=(1, 0, 0))
+    yield bad("integers", "a key cache of integers", replaced={"key_cache": lambda x: x.astype(np.int32)})
+
+
+def _with_page(number: int, place: int = 1) -> Any:
+    def change(table: Any) -> Any:
+        changed = table.copy()
+        changed[1, place] = number
+        return changed
+
+    return change
+
+
+def _longer(x: Any) -> Any:
+    return np.concatenate([x, x[:1]])

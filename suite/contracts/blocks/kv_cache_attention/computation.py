@@ -1,0 +1,128 @@
+"""The formula in steps that a mutant may replace. A dense cache is a pool with a page for each item."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.mutants import formula
+
+Places = tuple[Tensor, Tensor]
+"""The pages of some slots, and the slots' places in them."""
+Window = tuple[int | None, int | None]
+
+
+class Cached(Steps):
+    """Item by item: append, gather, attend."""
+
+    axes = Axes(
+        query="b l h e", key_cache="p s g e", value_cache="p s g e", cache_seqlens="b", key="b l g e", value="b l g e",
+        block_table="b m",
+    )  # fmt: skip
+
+    def compute(
+        self,
+        query: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        cache_seqlens: Tensor,
+        *,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        block_table: Tensor | None = None,
+        is_causal: bool = True,
+        window: Window | None = None,
+        scale: float | None = None,
+    ) -> Tensor:
+        size, wide = key_cache.shape[1], self.wide(query)
+        table = self.table(block_table, len(query))
+        lengths = self.lengths(cache_seqlens.tolist())
+        if key is not None and value is not None:
+            positions = [self.new_positions(length, query.shape[1]) for length in lengths]
+            self.append_keys(key_cache, self.write_places(positions, table, size), self.stored(key))
+            self.append_values(value_cache, self.write_places(positions, table, size), self.stored(value))
+        totals = self.totals(lengths, 0 if key is None else query.shape[1], size)
+        output = query.new_zeros(query.shape)
+        for item, total in enumerate(totals):
+            places = self.read_places(self.read_positions(total, size), item, table, size)
+            keys, values = (self.spread(cache[places].to(wide), query.shape[2]) for cache in (key_cache, value_cache))
+            scores = self.scores(query[item].to(wide), keys) * self.factor(scale, query.shape[3])  # h l t
+            positions_of_queries = self.query_positions(query.shape[1], total, lengths)
+            seen = self.seen(positions_of_queries, torch.arange(len(places[0])), total, is_causal, window)
+            weights = self.softmax(scores, seen)
+            output[item] = self.combine(weights, values).to(query.dtype)
+        return output
+
+    @staticmethod
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        query, table, size = arguments["query"], arguments["block_table"], sizes["s"]
+        if (arguments["key"] is None) != (arguments["value"] is None):
+            raise ValueError("key without value")
+        floating = [arguments[name] for name in ("key_cache", "value_cache", "key", "value")]
+        if any(tensor is not None and tensor.dtype != query.dtype for tensor in floating):
+            raise ValueError("other dtypes than the query's")
+        if sizes["h"] and (not sizes["g"] or sizes["h"] % sizes["g"]):
+            raise ValueError("heads that do not divide")
+        if table is None and sizes["p"] != sizes["b"]:
+            raise ValueError("other items than the cache's")
+        totals = arguments["cache_seqlens"] + (0 if arguments["key"] is None else sizes["l"])
+        if any(arguments["cache_seqlens"] < 0) or any(totals > size * (1 if table is None else sizes["m"])):
+            raise ValueError("a length outside the cache")
+        for item, total in enumerate(totals.tolist() if table is not None else ()):
+            pages = table[item, : -(-total // size)]
+            if bool(((pages < 0) | (pages >= sizes["p"])).any()):
+                raise ValueError("a page outside the pool")
+        window = arguments["window"]
+        if window is not None and (len(window) != 2 or any(side is not None and side < 0 for side in window)):
+            raise ValueError("a window that is no pair of widths")
+
+    table = formula(lambda block_table, items: torch.arange(items)[:, None] if block_table is None else block_table)
+    lengths = staticmethod(lambda lengths: lengths)
+    stored = formula(lambda new: new)
+    new_positions = formula(lambda length, count: torch.arange(length, length + count))
+    totals = staticmethod(lambda lengths, added, size: [length + added for length in lengths])
+    read_positions = formula(lambda total, size: torch.arange(total))
+    spread = formula(lambda keys, heads: keys.repeat_interleave(heads // max(keys.shape[1], 1), 1))  # t h e
+
+    @staticmethod
+    def write_places(positions: list[Tensor], table: Tensor, size: int) -> Places:
+        """Of all items, b l."""
+        slots = torch.stack(positions) if positions else torch.zeros(0, 0, dtype=torch.int64)
+        return table.long().gather(1, slots // size), slots % size
+
+    @staticmethod
+    def append_keys(cache: Tensor, places: Places, new: Tensor) -> None:
+        cache[places] = new
+
+    @staticmethod
+    def append_values(cache: Tensor, places: Places, new: Tensor) -> None:
+        cache[places] = new
+
+    @staticmethod
+    def read_places(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+        return table[item].long()[positions // size], positions % size
+
+    factor = staticmethod(lambda scale, width: 1 / math.sqrt(width) if scale is None else scale)
+    scores = formula(lambda query, keys: torch.einsum("lhe,the->hlt", query, keys))
+    query_positions = formula(lambda queries, total, lengths: torch.arange(total - queries, total))
+
+    @staticmethod
+    def seen(i: Tensor, j: Tensor, total: int, is_causal: bool, window: Window | None) -> Tensor:
+        """The keys j that the queries at positions i attend to, l t."""
+        left, right = window or (None, None)
+        seen = (j < total) & (i[:, None] == i[:, None])
+        if is_causal:
+            seen = seen & (j <= i[:, None])
+        if left is not None:
+            seen = seen & (j >= i[:, None] - left)
+        return seen if right is None else seen & (j <= i[:, None] + right)
+
+    @staticmethod
+    def softmax(scores: Tensor, seen: Tensor) -> Tensor:
+        weights = scores.masked_fill(~seen, -math.inf).softmax(-1) if scores.shape[-1] else scores
+        return weights.masked_fill(~seen.any(-1, keepdim=True), 0.0)
+
+    combine = formula(lambda weights, values: torch.einsum("hlt,the->lhe", weights, values))

@@ -1,0 +1,350 @@
+"""The mutants of the contract `kv_cache_attention`, by the step that goes wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnsuite.cases.computations import usual_mutants
+from attnsuite.cases.mutants import Mutation, first_for_all, mutants, unless_none, with_arguments, with_result
+from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places, Window
+
+CONTROLS = {"correct": Cached()}
+
+
+def _copied(names: tuple[str, ...]) -> Any:
+    return with_arguments(**dict.fromkeys(names, Tensor.clone))
+
+
+def _after_attending(**arguments: Any) -> Tensor:
+    """The new keys and values are stored when the output exists."""
+    before = {name: argument for name, argument in arguments.items() if name not in ("key", "value")}
+    output: Tensor = Cached()(**before)
+    Cached()(**arguments)
+    return output
+
+
+def _clears_unwritten(**arguments: Any) -> Tensor:
+    """A cache is cleaned behind the valid slots."""
+    output: Tensor = Cached()(**arguments)
+    if arguments.get("block_table") is None:
+        added = 0 if arguments.get("key") is None else arguments["query"].shape[1]
+        for item, length in enumerate(arguments["cache_seqlens"].tolist()):
+            arguments["key_cache"][item, length + added :] = 0
+    return output
+
+
+def _advances_lengths(**arguments: Any) -> Tensor:
+    output: Tensor = Cached()(**arguments)
+    if arguments.get("key") is not None:
+        arguments["cache_seqlens"] += arguments["query"].shape[1]
+    return output
+
+
+def _named(function: Any) -> Any:
+    """The function with the contract's positional arguments."""
+
+    def mutant(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **others: Any) -> Tensor:
+        arguments = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "cache_seqlens": cache_seqlens}
+        output: Tensor = function(**arguments, **others)
+        return output
+
+    return mutant
+
+
+def _behind_which_new_tokens_fit(
+    lengths: Tensor, key: Tensor | None, key_cache: Tensor, block_table: Tensor | None
+) -> Tensor:
+    slots = key_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
+    return lengths if key is None else lengths.clamp_max(max(slots - key.shape[1], 0))
+
+
+def _whole_pages(lengths: list[int], added: int, size: int) -> list[int]:
+    return [-(-(length + added) // size) * size for length in lengths]
+
+
+def _of_page(positions: Tensor, size: int) -> Tensor:
+    """Positions, and those of the rest of the last page."""
+    return torch.arange(-(-len(positions) // size) * size)
+
+
+def _in_first_page(places: Places) -> Places:
+    """All tokens of a call go to the page of its first."""
+    pages, slots = places
+    return pages[:, :1].expand_as(pages), slots
+
+
+def _from_page_start(places: Places) -> Places:
+    """Slots of new tokens count from the page's first."""
+    pages, slots = places
+    return pages, slots - slots[:, :1] if slots.shape[1] and bool((slots >= slots[:, :1]).all()) else slots
+
+
+def _logical(table: Tensor, block_table: Tensor | None) -> Tensor:
+    """Pages in the order of the pool, as if each item had its pages one after the other."""
+    return table if block_table is None else torch.arange(table.numel()).view_as(table)
+
+
+def _first_item(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+    return Cached.read_places(positions, 0 if table.shape[1] > 1 else item, table, size)
+
+
+def _next_item(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+    return Cached.read_places(positions, (item + 1) % len(table), table, size)
+
+
+def _pages_of_16(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+    return Cached.read_places(positions, item, table, 16 if table.shape[1] > 1 else size)
+
+
+def _backwards(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+    """The pages of an item from the last to the first."""
+    pages, slots = Cached.read_places(positions, item, table, size)
+    index = positions // size
+    return table[item].long()[index.max() - index] if len(index) else pages, slots
+
+
+def _unshared(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+    """Pages of the item before are replaced by the next page of the pool."""
+    pages, slots = Cached.read_places(positions, item, table, size)
+    before = table[item - 1 : item].flatten() if item else table.new_empty(0)
+    return torch.where(torch.isin(pages, before[before >= 0][:1]), pages.roll(1) * 0, pages), slots
+
+
+def _repeats_first_page(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
+    pages, slots = Cached.read_places(positions, item, table, size)
+    return pages[:1].expand_as(pages), slots
+
+
+def _forgets_last_page(positions: Tensor, size: int) -> Tensor:
+    """A last page that is not full is not read."""
+    return positions[: len(positions) // size * size] if len(positions) > size else positions
+
+
+def _hiding(hidden: Any) -> Any:
+    """The keys that are seen, without those of hidden(i, j, total)."""
+    return with_result(lambda seen, i, j, total: seen & ~hidden(i[:, None], j, total))
+
+
+def _from_first_key(i: Tensor) -> Tensor:
+    return i - i[0] if len(i) else i
+
+
+def _window(change: Any) -> Any:
+    return with_arguments(window=unless_none(lambda window: change(*window)))
+
+
+def _window_at(change: Any) -> Any:
+    """The keys that are seen where windows have other positions."""
+
+    def seen(i: Tensor, j: Tensor, total: int, is_causal: bool, window: Window | None) -> Tensor:
+        return Cached.seen(i, j, total, is_causal, None) & Cached.seen(change(i), j, total, False, window)
+
+    return seen
+
+
+def _less(side: int | None, by: int) -> int | None:
+    return None if side is None else max(side - by, 0)
+
+
+def _even_where_empty(weights: Tensor, seen: Tensor) -> Tensor:
+    return weights + (~seen.any(-1, keepdim=True)) / max(weights.shape[-1], 1)
+
+
+MUTANTS = [
+    *usual_mutants(Cached),
+    *mutants(
+        Cached,
+        whole={
+            "returns_without_writing": Mutation("the caches are copied: the caller's are not written",
+                _copied(("key_cache", "value_cache")), "MLX and ONNX return new caches"),
+            "writes_keys_alone": Mutation("new values are attended to, and not written", _copied(("value_cache",))),
+            "writes_values_alone": Mutation("new keys are attended to, and not written", _copied(("key_cache",))),
+            "appends_after_attending": Mutation("the new keys and values are appended after the attention",
+                _named(_after_attending)),
+            "clears_unwritten_slots": Mutation("slots behind the last token are set to 0", _named(_clears_unwritten)),
+            "advances_lengths": Mutation("cache_seqlens is advanced in place", _named(_advances_lengths)),
+            "never_appends": Mutation("key and value are ignored", with_arguments(key=lambda _: None,
+                value=lambda _: None)),
+            "clamps_lengths_from_below": Mutation("a negative length is accepted as 0",
+                with_arguments(cache_seqlens=lambda lengths: lengths.clamp_min(0))),
+            "clamps_lengths_to_capacity": Mutation("a length beyond the cache is accepted as its end",
+                with_arguments(cache_seqlens=lambda lengths, key_cache, block_table: lengths if block_table is not None
+                    else lengths.clamp_max(key_cache.shape[1]))),
+            "clamps_pages": Mutation("a page outside the pool is accepted as its first or last",
+                with_arguments(block_table=unless_none(lambda table, key_cache: table.clamp(0, len(key_cache) - 1)))),
+            "writes_over_the_last_slots": Mutation("new tokens of a full cache replace its last ones",
+                with_arguments(cache_seqlens=_behind_which_new_tokens_fit)),
+            "accepts_key_alone": Mutation("a key without a value is ignored",
+                with_arguments(key=lambda key, value: None if value is None else key)),
+            "accepts_one_row_of_pages": Mutation("one row of a block table is taken for all items",
+                with_arguments(block_table=unless_none(lambda table, query: table.expand(len(query), -1)
+                    if len(table) == 1 else table))),
+        },
+        stored={
+            "rounds_new_keys": Mutation("new keys and values are rounded to bfloat16 on the way to the cache",
+                with_result(lambda new: new.bfloat16().to(new.dtype))),
+            "scales_stored_keys": Mutation("new keys and values are stored with the factor 1/√e",
+                with_result(lambda new: new / math.sqrt(max(new.shape[-1], 1)))),
+            "stores_first_item": Mutation("the new tokens of the first item are stored for all",
+                with_result(first_for_all(0, from_rank=4))),
+            "stores_first_token": Mutation("the first new token is stored for all", with_result(first_for_all(1))),
+            "stores_first_head": Mutation("the first head of new tokens is stored for all",
+                with_result(first_for_all(2))),
+            "stores_backwards": Mutation("new tokens are stored from the last to the first",
+                with_result(lambda new: new.flip(1))),
+            "swaps_new_heads": Mutation("the heads of new tokens are stored in the reverse order",
+                with_result(lambda new: new.flip(2))),
+        },
+        new_positions={
+            "appends_one_slot_early": Mutation("tokens are appended one slot early: lengths count them",
+                with_result(lambda positions: (positions - 1).clamp_min(0)), "seqlens_k of GroupQueryAttention"),
+            "appends_at_0": Mutation("tokens are appended from the first slot on",
+                with_arguments(length=lambda length: 0)),
+        },
+        write_places={
+            "appends_at_longest": Mutation("tokens of all items are appended at the length of the first item",
+                with_arguments(positions=lambda positions: positions[:1] * len(positions))),
+            "appends_to_one_page": Mutation("tokens beyond a page's end are written at its beginning",
+                with_result(_in_first_page)),
+            "appends_at_page_start": Mutation("tokens are written from the first slot of the page on",
+                with_result(_from_page_start)),
+            "appends_to_logical_page": Mutation("tokens are written to the page of the table's index",
+                lambda positions, table, size: (torch.stack(positions) // size + 0 * table[:, :1].long()
+                    if table.shape[1] > 1 else Cached.write_places(positions, table, size)[0],
+                    Cached.write_places(positions, table, size)[1])),
+            "appends_to_pages_of_first_item": Mutation("tokens of all items are written to pages of the first",
+                lambda positions, table, size: Cached.write_places(positions,
+                    table[:1].expand_as(table) if table.shape[1] > 1 else table, size)),
+        },
+        append_keys={
+            "appends_values_alone": Mutation("new keys are not appended", lambda cache, places, new: None),
+            "adds_new_keys": Mutation("new keys are added to the numbers in their slots",
+                with_arguments(new=lambda new, cache, places: new + cache[places])),
+        },
+        append_values={
+            "appends_keys_alone": Mutation("new values are not appended", lambda cache, places, new: None),
+        },
+        lengths={
+            "all_lengths_are_the_longest": Mutation("all items have the largest length",
+                with_result(lambda lengths: [max(lengths)] * len(lengths))),
+            "all_lengths_are_the_first": Mutation("all items have the length of the first",
+                with_result(lambda lengths: lengths[:1] * len(lengths))),
+            "lengths_backwards": Mutation("lengths belong to items in the reverse order",
+                with_result(lambda lengths: lengths[::-1])),
+        },
+        totals={
+            "attends_before_new_tokens": Mutation("the new tokens are not attended to",
+                lambda lengths, added, size: lengths),
+            "counts_new_tokens_twice": Mutation("lengths before the append are taken for those after it",
+                lambda lengths, added, size: [length + 2 * added for length in lengths]),
+            "one_key_less": Mutation("the last key is not attended to: lengths are taken as their last index",
+                lambda lengths, added, size: [max(length + added - 1, 0) for length in lengths],
+                "vllm pull 936 and others"),
+            "one_key_more": Mutation("the slot behind the last key is attended to",
+                lambda lengths, added, size: [length + added + 1 for length in lengths],
+                "seqlens_k of GroupQueryAttention is the total less one"),
+            "last_page_is_full": Mutation("the last page is attended to as if it were full", _whole_pages,
+                "sglang-jax pull 1557"),
+            "one_new_token": Mutation("one new token is attended to, however many there are",
+                lambda lengths, added, size: [length + min(added, 1) for length in lengths]),
+        },
+        read_positions={
+            "multiplies_unwritten_by_0": Mutation("the rest of the last page is read with weights of 0: 0 · NaN is NaN",
+                with_result(_of_page), "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
+            "forgets_part_of_last_page": Mutation("a last page that is not full is not read",
+                with_result(_forgets_last_page)),
+            "ends_at_512": Mutation("keys beyond the 512th are not read", with_result(lambda positions:
+                positions[:512])),
+            "drops_ragged_tile": Mutation("keys beyond the last whole tile of 64 are not read",
+                with_result(lambda positions: positions[: len(positions) // 64 * 64] if len(positions) > 64
+                    else positions)),
+        },
+        read_places={
+            "ends_pages_at_128": Mutation("slots of a page beyond the 128th repeat it",
+                with_result(lambda places, table: (places[0], places[1].clamp_max(127)) if table.shape[1] > 1
+                    else places)),
+            "reads_shared_pages_once": Mutation("a page that an item before has as well is taken for free", _unshared),
+            "reads_pages_of_first_item": Mutation("all items read the pages of the first", _first_item),
+            "reads_pages_of_next_item": Mutation("items read the slots of the next one", _next_item),
+            "takes_pages_of_16": Mutation("pages are taken to have 16 slots, whatever the pool's shape", _pages_of_16),
+            "reads_pages_backwards": Mutation("the pages of an item are read from its last to its first", _backwards),
+            "repeats_first_page": Mutation("all pages of an item are its first", _repeats_first_page),
+        },
+        table={
+            "ignores_block_table": Mutation("pages are read and written in the pool's order",
+                with_result(_logical)),
+        },
+        spread={
+            "interleaves_groups": Mutation("query head x reads key head x mod g",
+                lambda keys, heads: keys.repeat(1, heads // max(keys.shape[1], 1), 1)),
+            "reads_first_key_head": Mutation("all query heads read the first key head",
+                with_result(first_for_all(1))),
+        },
+        factor={
+            "unscaled": Mutation("the scores are not divided by √e", lambda scale, width: 1.0
+                if scale is None else scale),
+            "ignores_scale": Mutation("scale is ignored", with_arguments(scale=lambda _: None)),
+            "scale_0_is_default": Mutation("a scale of 0 is taken for no scale",
+                with_arguments(scale=lambda scale: scale or None)),
+            "scale_is_absolute": Mutation("the sign of the scale is lost", with_arguments(scale=unless_none(abs))),
+        },
+        scores={
+            "reads_64_features": Mutation("features beyond the 64th are not multiplied",
+                with_arguments(query=lambda query: query.where(torch.arange(query.shape[-1]) < 64, 0.0))),
+        },
+        query_positions={
+            "causal_upper_left": Mutation("positions of queries count from the first key",
+                with_result(_from_first_key), "flash-attention before 2.1; onnxruntime issue 29020"),
+            "all_queries_at_the_last": Mutation("all new tokens are at the position of the last",
+                with_result(lambda i: torch.full_like(i, int(i[-1])) if len(i) else i)),
+            "all_queries_at_the_first": Mutation("all new tokens are at the position of the first",
+                with_result(lambda i: torch.full_like(i, int(i[0])) if len(i) else i)),
+            "aligned_at_the_longest": Mutation("positions of queries count from the end of the longest item",
+                with_result(lambda i, total, lengths: i + max(lengths) - lengths[0])),
+        },
+        seen={
+            "causal_sees_one_more": Mutation("a query sees the key behind its own",
+                with_arguments(i=lambda i, window: i if window else i + 1)),
+            "causal_hides_own": Mutation("a query does not see its own key", _hiding(lambda i, j, total: j == i)),
+            "not_causal": Mutation("is_causal is ignored", with_arguments(is_causal=lambda _: False)),
+            "always_causal": Mutation("is_causal=False is ignored", with_arguments(is_causal=lambda _: True)),
+            "causal_without_window": Mutation("a window switches is_causal off",
+                with_arguments(is_causal=lambda causal, window: causal and window is None)),
+            "ignores_window": Mutation("the window is ignored", with_arguments(window=lambda _: None)),
+            "ignores_window_of_one_query": Mutation("the window is ignored for a single query",
+                with_arguments(window=lambda window, i: None if len(i) == 1 else window), "decoding paths"),
+            "window_of_one_less": Mutation("a window of w keys to the left sees w keys, not w + 1",
+                _window(lambda left, right: (_less(left, 1), right)), "local_window_size of GroupQueryAttention"),
+            "window_of_one_more": Mutation("a window sees one key too many to the left",
+                _window(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
+            "window_right_of_one_more": Mutation("a window sees one key too many to the right",
+                _window(lambda left, right: (left, _less(right, -1)))),
+            "ignores_right": Mutation("the right side of a window is ignored", _window(lambda left, right: (left, None))),
+            "swaps_sides": Mutation("left and right of a window are exchanged",
+                _window(lambda left, right: (right, left))),
+            "width_0_is_unbounded": Mutation("a width of 0 is read as no bound",
+                _window(lambda left, right: (left or None, right or None))),
+            "window_of_first_query": Mutation("all queries have the window of the first", _window_at(
+                lambda i: i[:1].expand_as(i))),
+            "window_from_first_key": Mutation("windows count positions from the first key", _window_at(
+                _from_first_key), "jax.nn.dot_product_attention"),
+        },
+        softmax={
+            "empty_row_is_nan": Mutation("a query without keys gets NaN",
+                with_result(lambda weights, seen: weights.masked_fill(~seen.any(-1, keepdim=True), math.nan))),
+            "empty_row_is_mean": Mutation("a query without visible keys gets the mean of all keys",
+                with_result(_even_where_empty), "MLX, JAX"),
+            "no_maximum": Mutation("the largest score is not subtracted",
+                lambda scores, seen: (scores.exp() * seen) / (scores.exp() * seen).sum(-1, keepdim=True).clamp_min(
+                    1e-30)),
+        },
+        combine={
+            "reads_keys_as_values": Mutation("the first number of every value is lost",
+                with_arguments(values=lambda values: values.index_fill(-1, torch.tensor([0]), 0.0))),
+        },
+    ),
+]  # fmt: skip
