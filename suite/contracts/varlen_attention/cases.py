@@ -202,7 +202,7 @@ def _again() -> list[Case]:
 def _permuted(call: Call) -> Call:
     """The items in reverse order."""
     items = list(item_calls(call))[::-1]
-    tensors = {name: torch.cat([item.tensors[name].transpose(0, 1) for _, item in items]) for name in INPUTS}
+    tensors = {name: torch.cat([item.tensors[name].transpose(0, 1) for _, _, item in items]) for name in INPUTS}
     for role in "qk":
         counts = [count[role == "k"] for count in lengths(call)[::-1]]
         tensors[f"cu_seqlens_{role}"] = torch.tensor([0, *accumulate(counts)], dtype=torch.int32)

@@ -25,6 +25,8 @@ from attnsuite.model import DTYPES, Status
 
 ROLES = {"query": "q", "output": "q", "key": "k", "value": "k"}
 """Whether a tensor has the rows of queries or of keys."""
+Rows = Mapping[str, slice]
+"""The rows of an item: of queries by `q`, of keys by `k`."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +34,31 @@ class Packed(Expected):
     """The expected results of all items, each with the rows that are its own."""
 
     form: Form
-    items: Sequence[tuple[Mapping[str, slice], WithinBounds]]
-    """The rows of queries and keys of an item by `q` and `k`, and its result with the heads in front of the rows."""
+    items: Mapping[int, tuple[Rows, WithinBounds]]
+    """By the number of an item that has any rows: these, and its result with the heads in front of the rows."""
 
     @property
     def loose(self) -> bool:  # type: ignore[override]
-        return any(item.loose for _, item in self.items)
+        return any(item.loose for _, item in self.items.values())
 
     @property
     def numbers(self) -> Array:
-        return self._joined([item.numbers for _, item in self.items])
+        return self._joined(lambda item: item.numbers)
 
     @property
     def slack(self) -> Array:
-        return self._joined([item.slack for _, item in self.items])
+        return self._joined(lambda item: item.slack)
 
-    def _joined(self, parts: Sequence[Array]) -> Array:
+    def _joined(self, part: Callable[[WithinBounds], Array]) -> Array:
         output = np.zeros(self.form.shape)
-        for (rows, _), part in zip(self.items, parts, strict=True):
-            output[rows["q"]] = part.swapaxes(0, 1)
+        for rows, item in self.items.values():
+            output[rows["q"]] = part(item).swapaxes(0, 1)
         return output
 
     def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
         """The first clear complaint about an item, else a marginal one, else the largest error of all."""
         largest, marginal = 0.0, None
-        for number, (rows, expected) in enumerate(self.items):
+        for number, (rows, expected) in self.items.items():
             verdict = expected.compare_numbers(_of_item(reply, rows), name)
             if verdict.status != Status.PASSED:
                 verdict = replace(verdict, detail=f"item {number}, heads first: {verdict.detail}")
@@ -67,10 +69,11 @@ class Packed(Expected):
         return marginal or Verdict(Status.PASSED, "", largest)
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
-        return all(expected.equal(_of_item(reply, rows), _of_item(theirs, rows)) for rows, expected in self.items)
+        pairs = self.items.values()
+        return all(expected.equal(_of_item(reply, rows), _of_item(theirs, rows)) for rows, expected in pairs)
 
 
-def _of_item(reply: Reply, rows: Mapping[str, slice]) -> Reply:
+def _of_item(reply: Reply, rows: Rows) -> Reply:
     """The rows of one item in a reply of the right form, heads first."""
 
     def part(name: str, tensor: Tensor | None) -> Tensor | None:
@@ -80,8 +83,8 @@ def _of_item(reply: Reply, rows: Mapping[str, slice]) -> Reply:
     return Reply(part("output", reply.output), gradients=gradients)
 
 
-def item_calls(call: Call) -> Iterator[tuple[Mapping[str, slice], Call]]:
-    """Each item with any rows as a call of `attention`, and its rows."""
+def item_calls(call: Call) -> Iterator[tuple[int, Rows, Call]]:
+    """Each item with any rows as a call of `attention`, with its number and its rows."""
     ends = {role: call.tensors[f"cu_seqlens_{role}"].tolist() for role in "qk"}
     options = {name: value for name, value in call.options.items() if not name.startswith("max_seqlen")}
     grouped = call.tensors["query"].shape[1] != call.tensors["key"].shape[1]
@@ -90,6 +93,7 @@ def item_calls(call: Call) -> Iterator[tuple[Mapping[str, slice], Call]]:
         if any(counts):
             upstream = call.output_gradient
             yield (
+                number,
                 rows,
                 Call(
                     {name: call.tensors[name][rows[ROLES[name]]].transpose(0, 1) for name in INPUTS},
@@ -110,7 +114,7 @@ def expected_items(call: Call, conventions: Conventions) -> Packed:
     )
     corner = conventions.get("causal", "lower_right")
     aligned = {"causal": corner, "window": corner}
-    return Packed(form, [(rows, expected_result(item, aligned)) for rows, item in item_calls(call)])
+    return Packed(form, {number: (rows, expected_result(item, aligned)) for number, rows, item in item_calls(call)})
 
 
 @dataclass(frozen=True)
