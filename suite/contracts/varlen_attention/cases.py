@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Case
-from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.contract import QUICK
 from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.varlen_attention.combined import array
@@ -23,137 +23,9 @@ from attnsuite.model import DTYPES
 
 case = PackedCase
 gradients = partial(PackedCase, gradient_of=INPUTS)
-causal: Mapping[str, Any] = {"is_causal": True}
-EDGES = (63, 64, 65)
-"""One below a tile, a tile, and one above; and of a tile of 128: 127, 128 and 129."""
+CAUSAL: Mapping[str, Any] = {"is_causal": True}
 MANY = tuple(n * 7 % 5 for n in range(40))
 """Forty short items, every fifth of them empty."""
-
-
-def cases() -> list[Case]:
-    """All cases, the plainest first."""
-    return [
-        case("plain/one_item", "a single item is one call of attention", (7,)),
-        case("plain/three_items", "each query attends to its own item"),
-        case("plain/equal_lengths", "as a batch without padding", (6, 6, 6)),
-        *_items(),
-        *_lengths(),
-        *_options(),
-        *_backward(),
-        *_layouts(),
-        *_again(),
-        *array().cases(QUICK, 0),
-        *_bad_input(),
-    ]
-
-
-def _items() -> list[Case]:
-    """Items without queries, without keys, or without both."""
-    return [
-        case("items/empty_first", "the first item is empty", (0, 5, 7)),
-        case("items/empty_middle", "two items in the middle are empty", (5, 0, 0, 7)),
-        case("items/empty_last", "the last item is empty", (5, 7, 0)),
-        case("items/all_empty", "no rows at all", (0, 0, 0)),
-        case("items/all_empty_in_a_buffer", "rows that belong to no item", (0, 0), unused=(4, 6)),
-        case("items/fewer_rows_than_items", "more items than tokens", (0, 1, 0, 0, 2, 0, 0, 0)),
-        case("items/no_queries", "keys of an item that queries nothing", (4, 0, 3), (4, 6, 3)),
-        case("items/no_keys", "queries of an item without keys get zeros", (4, 3, 5), (4, 0, 5)),
-        case("items/no_keys_at_all", "every query gets zeros", (4, 3), (0, 0)),
-        case("items/no_keys_first", "the first item has queries alone, the last keys alone", (3, 4, 0), (0, 4, 5)),
-        case("items/single_tokens", "one query and one key each", (1,) * 9),
-        case("items/one_query_each", "decoding: one query, all keys of its own item", (1, 1, 1, 1), (5, 1, 9, 3)),
-        case("items/one_query_or_none", "decoding where some items have ended", (1, 0, 1, 1), (5, 4, 9, 3),
-            max_seqlen=0),
-        case("items/many", "forty short items", MANY),
-    ]  # fmt: skip
-
-
-def _lengths() -> list[Case]:
-    """Lengths at the edges of tiles, uneven ones, and buffers that are longer than all items."""
-    return [
-        *(case(f"sizes/edges_{n}", f"items of {n - 1}, {n} and {n + 1} tokens", (n - 1, n, n + 1), heads=1,
-            dtypes=DTYPES if n < 64 else FAST) for n in (16, 32, 64, 128)),
-        case("sizes/keys_at_edges", "key lengths at the edges of tiles, few queries", (3, 5, 2, 4), (127, 128, 129, 64)),
-        case("sizes/queries_at_edges", "query lengths at the edges of tiles, few keys", (127, 128, 129), (3, 5, 2)),
-        case("sizes/skewed", "a long item between short ones", (1, 2, 300, 1, 3), dtypes=FAST),
-        case("sizes/longest_first", "items in descending order", (130, 40, 9, 2), heads=1, dtypes=FAST),
-        case("sizes/more_keys", "other numbers of keys than queries", (4, 6, 3), (9, 7, 12)),
-        case("sizes/fewer_keys", "more queries than keys", (9, 7, 12), (4, 6, 3)),
-        case("sizes/odd", "odd lengths", (3, 7, 5, 9), heads=3, width=24),
-        case("sizes/wide", "width 128", width=128),
-        case("sizes/value_width", "values of another width", value_width=5),
-        case("unused/garbage", "NaN behind the last item must not be read", unused=(3, 5)),
-        case("unused/infinite", "infinity behind the last item", unused=(3, 5), garbage=math.inf),
-        case("unused/ragged_tile", "garbage in the tile of the last item", (20, 50), unused=(14, 78)),
-        case("unused/no_keys", "garbage behind items without keys", (4, 3), (4, 0), unused=(2, 9)),
-        case("unused/causal", "garbage behind a causal item", (20, 50), unused=(4, 9), options=causal),
-        gradients("unused/gradients", "garbage reaches no gradient", unused=(3, 5)),
-        case("unused/large_numbers", "finite garbage", unused=(3, 5), garbage=1e4),
-        case("max_seqlen/exact", "the length of the longest item", max_seqlen=0),
-        case("max_seqlen/larger", "larger than needed", max_seqlen=57),
-        case("max_seqlen/one", "every item has one query", (1, 1, 1), (4, 9, 6), max_seqlen=0),
-        gradients("max_seqlen/gradients", "larger than needed, backward", max_seqlen=57),
-        case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40,
-            options=causal),
-    ]  # fmt: skip
-
-
-def _options() -> list[Case]:
-    """Causal attention, windows, scales and grouped heads."""
-    more: dict[str, Any] = {"queries": (4, 6, 3), "keys": (9, 7, 12)}
-    fewer: dict[str, Any] = {"queries": (9, 7, 12), "keys": (4, 6, 3)}
-    return [
-        case("causal/square", "as many keys as queries", options=causal),
-        case("causal/more_keys", "the last query of each item sees its last key", **more, options=causal),
-        case("causal/fewer_keys", "the first queries of each item see nothing", **fewer, options=causal),
-        case("causal/one_query", "a lone query sees all keys", (1, 1, 1), (5, 1, 8), options=causal),
-        case("causal/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), options=causal),
-        case("causal/tiles", "across tiles", (64, 65, 130), heads=1, options=causal, dtypes=FAST),
-        case("causal/wide_tiles", "more keys, across tiles", (64, 1, 33), (140, 90, 129), options=causal, dtypes=FAST),
-        *(case(f"window/{name}", f"a window of {sides} in each item", (9, 14, 5), options={"window": sides})
-            for name, sides in {"left": (3, 0), "right": (0, 3), "both": (2, 4), "unbounded_left": (None, 1),
-                "unbounded_right": (1, None), "own": (0, 0), "wider_than_items": (50, 50)}.items()),
-        case("window/more_keys", "aligned at the last key of each item", **more, options={"window": (2, 1)}),
-        case("window/fewer_keys", "queries whose window lies before the keys", **fewer, options={"window": (2, 1)}),
-        case("window/causal", "both hold", (9, 14, 5), options={"window": (3, 2), **causal}),
-        case("window/tiles", "a window across tiles", (64, 130), heads=1, options={"window": (65, 0)}, dtypes=FAST),
-        case("window/wide_tiles", "a window across tiles, more keys", (60, 33), (140, 129), options={"window": (33, 5)},
-            dtypes=FAST),
-        *(case(f"scale/{name}", f"a scale of {scale}", options={"scale": scale})
-            for name, scale in {"given": 0.4, "zero": 0.0, "negative": -0.4}.items()),
-        case("scale/negative_causal", "a negative scale hides nothing else", options={"scale": -0.4, **causal}),
-        case("heads/grouped", "query head i reads key head i // 2", heads=4, key_heads=2),
-        case("heads/three_groups", "the group's size differs from the number of groups", heads=6, key_heads=3),
-        case("heads/one_key_head", "all query heads read one", heads=3, key_heads=1, options=causal),
-        case("heads/decoding", "one query each, grouped heads", (1, 0, 1, 1), (5, 4, 9, 3), heads=6, key_heads=2,
-            max_seqlen=0),
-        case("numerics/far_below_zero", "scores near −200", draw="opposite_logits"),
-        case("numerics/offset_values", "weights of each item sum to one", draw="offset_values"),
-        case("numerics/huge", "scores of ±10⁴", draw="huge_logits", width=16),
-    ]  # fmt: skip
-
-
-def _backward() -> list[Case]:
-    """Gradients stay within their item."""
-    return [
-        gradients("gradients/plain", "all three at once"),
-        *(case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
-        gradients("gradients/empty", "items without queries or keys", (5, 0, 0, 3, 4), (5, 6, 0, 0, 4)),
-        gradients("gradients/no_queries", "keys that no query reads get zeros", (0, 0), (3, 5)),
-        gradients("gradients/no_keys", "queries without keys get zeros", (3, 5), (0, 0)),
-        gradients("gradients/all_empty", "gradients of no rows", (0, 0, 0)),
-        gradients("gradients/single_tokens", "a lone key passes nothing to the scores", (1,) * 9),
-        gradients("gradients/causal", "keys of the future get no gradient", (9, 4, 12), options=causal),
-        gradients("gradients/causal_fewer_keys", "queries that see nothing", (9, 7), (4, 6), options=causal),
-        gradients("gradients/causal_more_keys", "aligned at the lower right", (4, 6), (9, 7), options=causal),
-        gradients("gradients/window", "keys outside the window get no gradient", (9, 14), options={"window": (2, 1)}),
-        gradients("gradients/grouped", "summed over the query heads of a group", heads=4, key_heads=2),
-        gradients("gradients/scale", "a given scale", options={"scale": 0.4}),
-        gradients("gradients/edges", "backward at the edges of tiles", (63, 64, 65), heads=1, width=16, dtypes=FAST),
-        gradients("gradients/edges_causal", "backward across tiles of causal items", (130, 33, 65), heads=1, width=16,
-            options=causal, dtypes=FAST),
-        gradients("gradients/wide", "backward of width 96", (20, 33), width=96),
-    ]  # fmt: skip
 
 
 def _one_projection(call: Call) -> Call:
@@ -162,41 +34,6 @@ def _one_projection(call: Call) -> Call:
     whole = torch.cat([call.tensors[name] for name in INPUTS], dim=1)
     views = dict(zip(INPUTS, whole.split(heads, dim=1), strict=True))
     return replace(call, tensors={**call.tensors, **views})
-
-
-def _layouts() -> list[Case]:
-    """Strides, offsets and views are honoured."""
-    words = {
-        "transposed_heads": "heads first in memory",
-        "column_major": "last axes exchanged in memory",
-        "strided": "every second element",
-        "sliced": "a slice of a larger tensor",
-        "offset": "a view that starts at an odd place",
-    }
-    return [
-        *(case(f"layout/{layout}", says, layout=layout) for layout, says in words.items()),
-        gradients("layout/backward", "strides of the output gradient, too", layout="transposed_heads"),
-        case("layout/one_projection", "query, key and value are views of one tensor", change=_one_projection),
-        case("layout/one_grouped_projection", "the same with grouped heads", heads=4, key_heads=2,
-            change=_one_projection),
-    ]  # fmt: skip
-
-
-def _again() -> list[Case]:
-    """Several calls: other numbers, other lengths, other items."""
-    whole, names = PackedCase("again/part", "", (5, 0, 7, 3)), ("first", "second", "third")
-    usual, other, third = (replace(whole, name=f"again/{name}") for name in names)
-    return [
-        SeveralCalls("again/usual", "other numbers, and others yet in the same tensors", (usual, other, third), True),
-        SeveralCalls("again/other_lengths", "other lengths, and others yet in the same tensors",
-            (usual, replace(other, queries=(7, 2, 1, 5)), replace(third, queries=(1, 9, 0, 5))), True),
-        SeveralCalls("again/other_max_seqlen", "a longer item after a shorter one",
-            (replace(usual, max_seqlen=0), replace(other, queries=(70, 3), max_seqlen=0), replace(usual, max_seqlen=0))),
-        SeveralCalls("again/one_by_one", "all items together, then each alone",
-            (usual, *(replace(usual, name=f"again/{n}", queries=(n,)) for n in (5, 7, 3)))),
-        SeveralCalls("again/permuted", "the same items in another order",
-            (usual, PackedCase("again/first", "", (5, 0, 7, 3), change=_permuted))),
-    ]  # fmt: skip
 
 
 def _permuted(call: Call) -> Call:
@@ -209,39 +46,193 @@ def _permuted(call: Call) -> Call:
     return replace(call, tensors=tensors)
 
 
-def _bad_input() -> list[Case]:
-    """Input that must raise."""
+ITEMS: list[Case] = [
+    case("items/empty_first", "the first item is empty", (0, 5, 7)),
+    case("items/empty_middle", "two items in the middle are empty", (5, 0, 0, 7)),
+    case("items/empty_last", "the last item is empty", (5, 7, 0)),
+    case("items/all_empty", "no rows at all", (0, 0, 0)),
+    case("items/all_empty_in_a_buffer", "rows that belong to no item", (0, 0), unused=(4, 6)),
+    case("items/fewer_rows_than_items", "more items than tokens", (0, 1, 0, 0, 2, 0, 0, 0)),
+    case("items/no_queries", "keys of an item that queries nothing", (4, 0, 3), (4, 6, 3)),
+    case("items/no_keys", "queries of an item without keys get zeros", (4, 3, 5), (4, 0, 5)),
+    case("items/no_keys_at_all", "every query gets zeros", (4, 3), (0, 0)),
+    case("items/no_keys_first", "the first item has queries alone, the last keys alone", (3, 4, 0), (0, 4, 5)),
+    case("items/single_tokens", "one query and one key each", (1,) * 9),
+    case("items/one_query_each", "decoding: one query, all keys of its own item", (1, 1, 1, 1), (5, 1, 9, 3)),
+    case("items/one_query_or_none", "decoding where some items have ended", (1, 0, 1, 1), (5, 4, 9, 3),
+        max_seqlen=0),
+    case("items/many", "forty short items", MANY),
+]  # fmt: skip
+"""Items without queries, without keys, or without both."""
 
-    def changed(**tensors: Callable[[Tensor], Tensor]) -> Callable[[Call], Call]:
-        return lambda call: replace(
-            call, tensors={**call.tensors, **{name: change(call.tensors[name]) for name, change in tensors.items()}}
-        )
 
-    def ends(*numbers: float, dtype: torch.dtype = torch.int32) -> Callable[[Tensor], Tensor]:
-        return lambda _: torch.tensor(numbers, dtype=dtype)
+LENGTHS: list[Case] = [
+    *(case(f"sizes/edges_{n}", f"items of {n - 1}, {n} and {n + 1} tokens", (n - 1, n, n + 1), heads=1,
+        dtypes=DTYPES if n < 64 else FAST) for n in (16, 32, 64, 128)),
+    case("sizes/keys_at_edges", "key lengths at the edges of tiles, few queries", (3, 5, 2, 4), (127, 128, 129, 64)),
+    case("sizes/queries_at_edges", "query lengths at the edges of tiles, few keys", (127, 128, 129), (3, 5, 2)),
+    case("sizes/skewed", "a long item between short ones", (1, 2, 300, 1, 3), dtypes=FAST),
+    case("sizes/longest_first", "items in descending order", (130, 40, 9, 2), heads=1, dtypes=FAST),
+    case("sizes/more_keys", "other numbers of keys than queries", (4, 6, 3), (9, 7, 12)),
+    case("sizes/fewer_keys", "more queries than keys", (9, 7, 12), (4, 6, 3)),
+    case("sizes/odd", "odd lengths", (3, 7, 5, 9), heads=3, width=24),
+    case("sizes/wide", "width 128", width=128),
+    case("sizes/value_width", "values of another width", value_width=5),
+    case("unused/garbage", "NaN behind the last item must not be read", unused=(3, 5)),
+    case("unused/infinite", "infinity behind the last item", unused=(3, 5), garbage=math.inf),
+    case("unused/ragged_tile", "garbage in the tile of the last item", (20, 50), unused=(14, 78)),
+    case("unused/no_keys", "garbage behind items without keys", (4, 3), (4, 0), unused=(2, 9)),
+    case("unused/causal", "garbage behind a causal item", (20, 50), unused=(4, 9), options=CAUSAL),
+    gradients("unused/gradients", "garbage reaches no gradient", unused=(3, 5)),
+    case("unused/large_numbers", "finite garbage", unused=(3, 5), garbage=1e4),
+    case("max_seqlen/exact", "the length of the longest item", max_seqlen=0),
+    case("max_seqlen/larger", "larger than needed", max_seqlen=57),
+    case("max_seqlen/one", "every item has one query", (1, 1, 1), (4, 9, 6), max_seqlen=0),
+    gradients("max_seqlen/gradients", "larger than needed, backward", max_seqlen=57),
+    case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40,
+        options=CAUSAL),
+]  # fmt: skip
+"""Lengths at the edges of tiles, uneven ones, and buffers that are longer than all items."""
 
-    rows: dict[str, tuple[str, Mapping[str, Any]]] = {
-        "starts_at_1": ("query lengths that start at 1", {"change": changed(cu_seqlens_q=ends(1, 5, 12, 15))}),
-        "keys_start_at_1": ("key lengths that start at 1", {"change": changed(cu_seqlens_k=ends(1, 5, 12, 15))}),
-        "decreasing": ("query lengths that decrease", {"change": changed(cu_seqlens_q=ends(0, 12, 5, 15))}),
-        "keys_decreasing": ("key lengths that decrease", {"change": changed(cu_seqlens_k=ends(0, 12, 5, 15))}),
-        "beyond": ("17 queries of 15", {"change": changed(cu_seqlens_q=ends(0, 5, 12, 17))}),
-        "keys_beyond": ("17 keys of 15", {"change": changed(cu_seqlens_k=ends(0, 5, 12, 17))}),
-        "other_items": ("2 lengths of keys for 3 of queries", {"change": changed(cu_seqlens_k=ends(0, 5, 15))}),
-        "float_lengths": (
-            "lengths that are not integers",
-            {"change": changed(cu_seqlens_q=ends(0, 5, 12, 15, dtype=torch.float32))},
-        ),
-        "heads_do_not_divide": ("4 query heads on 3 key heads", {"heads": 3, "change": changed(query=_four_heads)}),
-        "more_key_heads": ("2 query heads on 4 key heads", {"change": changed(key=_four_heads, value=_four_heads)}),
-        "fewer_value_heads": ("2 key heads and 1 value head", {"change": changed(value=lambda x: x[:, :1])}),
-        "more_keys_than_values": ("15 keys and 14 values", {"change": changed(value=lambda x: x[:-1])}),
-        "widths_differ": ("a query of width 8, keys of width 7", {"change": changed(key=lambda x: x[..., :-1])}),
-        "max_seqlen": ("a max_seqlen of 6, an item of 7", {"max_seqlen": -1}),
-        "negative_window": ("a window of −1 keys", {"options": {"window": (-1, 0)}}),
-    }
-    return [BadInputCase(case(f"bad_input/{name}", why, **unusual)) for name, (why, unusual) in rows.items()]
+
+MORE: dict[str, Any] = {"queries": (4, 6, 3), "keys": (9, 7, 12)}
+FEWER: dict[str, Any] = {"queries": (9, 7, 12), "keys": (4, 6, 3)}
+OPTIONS: list[Case] = [
+    case("causal/square", "as many keys as queries", options=CAUSAL),
+    case("causal/more_keys", "the last query of each item sees its last key", **MORE, options=CAUSAL),
+    case("causal/fewer_keys", "the first queries of each item see nothing", **FEWER, options=CAUSAL),
+    case("causal/one_query", "a lone query sees all keys", (1, 1, 1), (5, 1, 8), options=CAUSAL),
+    case("causal/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), options=CAUSAL),
+    case("causal/tiles", "across tiles", (64, 65, 130), heads=1, options=CAUSAL, dtypes=FAST),
+    case("causal/wide_tiles", "more keys, across tiles", (64, 1, 33), (140, 90, 129), options=CAUSAL, dtypes=FAST),
+    *(case(f"window/{name}", f"a window of {sides} in each item", (9, 14, 5), options={"window": sides})
+        for name, sides in {"left": (3, 0), "right": (0, 3), "both": (2, 4), "unbounded_left": (None, 1),
+            "unbounded_right": (1, None), "own": (0, 0), "wider_than_items": (50, 50)}.items()),
+    case("window/more_keys", "aligned at the last key of each item", **MORE, options={"window": (2, 1)}),
+    case("window/fewer_keys", "queries whose window lies before the keys", **FEWER, options={"window": (2, 1)}),
+    case("window/causal", "both hold", (9, 14, 5), options={"window": (3, 2), **CAUSAL}),
+    case("window/tiles", "a window across tiles", (64, 130), heads=1, options={"window": (65, 0)}, dtypes=FAST),
+    case("window/wide_tiles", "a window across tiles, more keys", (60, 33), (140, 129), options={"window": (33, 5)},
+        dtypes=FAST),
+    *(case(f"scale/{name}", f"a scale of {scale}", options={"scale": scale})
+        for name, scale in {"given": 0.4, "zero": 0.0, "negative": -0.4}.items()),
+    case("scale/negative_causal", "a negative scale hides nothing else", options={"scale": -0.4, **CAUSAL}),
+    case("heads/grouped", "query head i reads key head i // 2", heads=4, key_heads=2),
+    case("heads/three_groups", "the group's size differs from the number of groups", heads=6, key_heads=3),
+    case("heads/one_key_head", "all query heads read one", heads=3, key_heads=1, options=CAUSAL),
+    case("heads/decoding", "one query each, grouped heads", (1, 0, 1, 1), (5, 4, 9, 3), heads=6, key_heads=2,
+        max_seqlen=0),
+    case("numerics/far_below_zero", "scores near −200", draw="opposite_logits"),
+    case("numerics/offset_values", "weights of each item sum to one", draw="offset_values"),
+    case("numerics/huge", "scores of ±10⁴", draw="huge_logits", width=16),
+]  # fmt: skip
+"""Causal attention, windows, scales and grouped heads."""
+
+
+BACKWARD: list[Case] = [
+    gradients("gradients/plain", "all three at once"),
+    *(case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
+    gradients("gradients/empty", "items without queries or keys", (5, 0, 0, 3, 4), (5, 6, 0, 0, 4)),
+    gradients("gradients/no_queries", "keys that no query reads get zeros", (0, 0), (3, 5)),
+    gradients("gradients/no_keys", "queries without keys get zeros", (3, 5), (0, 0)),
+    gradients("gradients/all_empty", "gradients of no rows", (0, 0, 0)),
+    gradients("gradients/single_tokens", "a lone key passes nothing to the scores", (1,) * 9),
+    gradients("gradients/causal", "keys of the future get no gradient", (9, 4, 12), options=CAUSAL),
+    gradients("gradients/causal_fewer_keys", "queries that see nothing", (9, 7), (4, 6), options=CAUSAL),
+    gradients("gradients/causal_more_keys", "aligned at the lower right", (4, 6), (9, 7), options=CAUSAL),
+    gradients("gradients/window", "keys outside the window get no gradient", (9, 14), options={"window": (2, 1)}),
+    gradients("gradients/grouped", "summed over the query heads of a group", heads=4, key_heads=2),
+    gradients("gradients/scale", "a given scale", options={"scale": 0.4}),
+    gradients("gradients/edges", "backward at the edges of tiles", (63, 64, 65), heads=1, width=16, dtypes=FAST),
+    gradients("gradients/edges_causal", "backward across tiles of causal items", (130, 33, 65), heads=1, width=16,
+        options=CAUSAL, dtypes=FAST),
+    gradients("gradients/wide", "backward of width 96", (20, 33), width=96),
+]  # fmt: skip
+"""Gradients stay within their item."""
+
+
+WORDS = {
+    "transposed_heads": "heads first in memory",
+    "column_major": "last axes exchanged in memory",
+    "strided": "every second element",
+    "sliced": "a slice of a larger tensor",
+    "offset": "a view that starts at an odd place",
+}
+LAYOUTS: list[Case] = [
+    *(case(f"layout/{layout}", says, layout=layout) for layout, says in WORDS.items()),
+    gradients("layout/backward", "strides of the output gradient, too", layout="transposed_heads"),
+    case("layout/one_projection", "query, key and value are views of one tensor", change=_one_projection),
+    case("layout/one_grouped_projection", "the same with grouped heads", heads=4, key_heads=2,
+        change=_one_projection),
+]  # fmt: skip
+"""Strides, offsets and views are honoured."""
+
+
+USUAL, OTHER, THIRD = (PackedCase(f"again/{name}", "", (5, 0, 7, 3)) for name in ("first", "second", "third"))
+AGAIN: list[Case] = [
+    SeveralCalls("again/usual", "other numbers, and others yet in the same tensors", (USUAL, OTHER, THIRD), True),
+    SeveralCalls("again/other_lengths", "other lengths, and others yet in the same tensors",
+        (USUAL, replace(OTHER, queries=(7, 2, 1, 5)), replace(THIRD, queries=(1, 9, 0, 5))), True),
+    SeveralCalls("again/other_max_seqlen", "a longer item after a shorter one",
+        (replace(USUAL, max_seqlen=0), replace(OTHER, queries=(70, 3), max_seqlen=0), replace(USUAL, max_seqlen=0))),
+    SeveralCalls("again/one_by_one", "all items together, then each alone",
+        (USUAL, *(replace(USUAL, name=f"again/{n}", queries=(n,)) for n in (5, 7, 3)))),
+    SeveralCalls("again/permuted", "the same items in another order",
+        (USUAL, replace(USUAL, change=_permuted))),
+]  # fmt: skip
+"""Several calls: other numbers, other lengths, other items."""
+
+
+def _changed(**tensors: Callable[[Tensor], Tensor]) -> Mapping[str, Any]:
+    """A case whose call has changed tensors."""
+
+    def change(call: Call) -> Call:
+        changed = {name: change(call.tensors[name]) for name, change in tensors.items()}
+        return replace(call, tensors={**call.tensors, **changed})
+
+    return {"change": change}
+
+
+def _ends(*numbers: float, dtype: torch.dtype = torch.int32) -> Callable[[Tensor], Tensor]:
+    return lambda _: torch.tensor(numbers, dtype=dtype)
 
 
 def _four_heads(x: Tensor) -> Tensor:
     return torch.cat([x, x], dim=1)[:, :4]
+
+
+BAD_INPUT: list[Row] = [
+    ("starts_at_1", "query lengths that start at 1", _changed(cu_seqlens_q=_ends(1, 5, 12, 15))),
+    ("keys_start_at_1", "key lengths that start at 1", _changed(cu_seqlens_k=_ends(1, 5, 12, 15))),
+    ("decreasing", "query lengths that decrease", _changed(cu_seqlens_q=_ends(0, 12, 5, 15))),
+    ("keys_decreasing", "key lengths that decrease", _changed(cu_seqlens_k=_ends(0, 12, 5, 15))),
+    ("beyond", "17 queries of 15", _changed(cu_seqlens_q=_ends(0, 5, 12, 17))),
+    ("keys_beyond", "17 keys of 15", _changed(cu_seqlens_k=_ends(0, 5, 12, 17))),
+    ("other_items", "2 lengths of keys for 3 of queries", _changed(cu_seqlens_k=_ends(0, 5, 15))),
+    ("float_lengths", "lengths that are not integers",
+        _changed(cu_seqlens_q=_ends(0, 5, 12, 15, dtype=torch.float32))),
+    ("heads_do_not_divide", "4 query heads on 3 key heads", {"heads": 3, **_changed(query=_four_heads)}),
+    ("more_key_heads", "2 query heads on 4 key heads", _changed(key=_four_heads, value=_four_heads)),
+    ("fewer_value_heads", "2 key heads and 1 value head", _changed(value=lambda x: x[:, :1])),
+    ("more_keys_than_values", "15 keys and 14 values", _changed(value=lambda x: x[:-1])),
+    ("widths_differ", "a query of width 8, keys of width 7", _changed(key=lambda x: x[..., :-1])),
+    ("max_seqlen", "a max_seqlen of 6, an item of 7", {"max_seqlen": -1}),
+    ("negative_window", "a window of −1 keys", {"options": {"window": (-1, 0)}}),
+]  # fmt: skip
+
+
+def cases() -> list[Case]:
+    """All cases, the plainest first."""
+    return [
+        case("plain/one_item", "a single item is one call of attention", (7,)),
+        case("plain/three_items", "each query attends to its own item"),
+        case("plain/equal_lengths", "as a batch without padding", (6, 6, 6)),
+        *ITEMS,
+        *LENGTHS,
+        *OPTIONS,
+        *BACKWARD,
+        *LAYOUTS,
+        *AGAIN,
+        *array().cases(QUICK, 0),
+        *(BadInputCase(case(f"bad_input/{what}", why, **unusual)) for what, why, unusual in BAD_INPUT),
+    ]
