@@ -14,9 +14,7 @@ def check_window(window: tuple[int | None, int | None] | None) -> None:
         raise ValueError(f"the widths of a window must be None or at least 0, not {window}")
 
 
-def check_inputs(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> None:
+def check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> None:
     """Raise ValueError for inputs that the formula of the contract does not define."""
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not 2 <= query.dim() <= 4 or not query.dim() == key.dim() == value.dim():
@@ -40,8 +38,6 @@ def check_inputs(
         raise ValueError(f"dropout_p must lie in [0, 1], not be {dropout_p}")
     if mask is None:
         return
-    if is_causal:
-        raise ValueError("attn_mask and is_causal together are undefined: put the causal rule into the mask")
     if mask.dtype not in (torch.bool, query.dtype):
         raise ValueError(f"attn_mask must be bool or of the query's dtype {query.dtype}, not {mask.dtype}")
     if mask.device != query.device:

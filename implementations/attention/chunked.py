@@ -40,7 +40,7 @@ def attention(
     Query i sees keys i − left to i + right of a window, both included; tiles that it hides are skipped. Raises
     ValueError, before any work, for inputs that the formula does not define.
     """
-    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
     check_window(window)
     seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale

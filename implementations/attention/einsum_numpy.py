@@ -33,7 +33,7 @@ def attention(
 
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
-    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale)

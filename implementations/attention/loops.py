@@ -37,7 +37,7 @@ def attention(
     Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
     that the formula does not define.
     """
-    check_inputs(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
     check_window(window)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])

@@ -72,7 +72,7 @@ def attention(
     Raises ValueError for inputs that the formula does not define, and NotImplementedError for float64, widths above
     256 and the gradient of a mask.
     """
-    check_inputs(query, key, value, attn_mask, 0.0, is_causal, enable_gqa)
+    check_inputs(query, key, value, attn_mask, 0.0, enable_gqa)
     check_window(window)
     if query.dtype == torch.float64:
         raise NotImplementedError("these kernels have no float64")

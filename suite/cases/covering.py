@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
 from random import Random
@@ -37,6 +37,8 @@ class Contradiction:
     levels: Mapping[str, Collection[str]]
     test: Callable[..., bool] | None = None
     """Whether these levels, one of each factor in order, contradict each other; None: always."""
+    least: Row = field(default_factory=dict)
+    """The level that stands for a factor that a part of a row lacks: `test` accepts it wherever it accepts another."""
 
     @property
     def simple(self) -> bool:
@@ -52,7 +54,8 @@ class Contradiction:
         return ""
 
     def forbids(self, row: Row) -> bool:
-        """Whether the row has all its factors, and their levels contradict each other."""
+        """Whether the row has all its factors but those of `least`, and their levels contradict each other."""
+        row = {**self.least, **row} if self.least else row
         if any(row.get(name) not in levels for name, levels in self.levels.items()):
             return False
         return self.test is None or self.test(*(row[name] for name in self.levels))
@@ -200,7 +203,8 @@ class Space:
         key = id(rule), name, tuple([row.get(other) for other in rule.levels if other != name])
         if key not in self._known:
             levels = self.factors[name]
-            self._known[key] = frozenset(level for level in levels if rule.forbids({**row, name: level}))
+            theirs = {other: row[other] for other in rule.levels if other in row}
+            self._known[key] = frozenset(level for level in levels if rule.forbids({**theirs, name: level}))
         return self._known[key]
 
     @cached_property

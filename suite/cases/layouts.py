@@ -13,7 +13,9 @@ from attnsuite.cases.case import Case, ChangedCase
 
 INPUTS = ("query", "key", "value")
 JUNK = 977
-"""The numbers between and around a tensor's numbers in memory: finite, and large enough to show when they are read."""
+"""The numbers between a tensor's numbers in memory: finite, and large enough to show when they are read."""
+BEHIND = float("nan")
+"""The numbers around a slice, as in a cache that is not filled: a product with 0 shows that they are read."""
 
 
 def strided(tensor: Tensor) -> Tensor:
@@ -25,7 +27,7 @@ def strided(tensor: Tensor) -> Tensor:
 def sliced(tensor: Tensor) -> Tensor:
     """A slice of a tensor with more rows and columns, as of a cache or a packed projection."""
     *lead, rows, columns = tensor.shape
-    wide = _junk(tensor, *lead, rows + 3, columns + 5)
+    wide = _junk(tensor, *lead, rows + 3, columns + 5, junk=BEHIND)
     return wide[..., 1 : rows + 1, 2 : columns + 2].copy_(tensor)
 
 
@@ -43,11 +45,15 @@ def scattered(tensor: Tensor) -> Tensor:
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "contiguous": Tensor.contiguous,
     "transposed_heads": lambda x: x.transpose(-2, -3).contiguous().transpose(-2, -3),  # as a projection leaves them
+    "time_major": lambda x: x.movedim(-2, 0).contiguous().movedim(0, -2),  # l b h e
     "column_major": lambda x: x.mT.contiguous().mT,
     "strided": strided,
     "sliced": sliced,
-    "offset": lambda x: _inside(x, 3, x.numel() + 8),  # contiguous, at an odd address in a larger storage
+    "offset": lambda x: _inside(x, 3, x.numel() + 8, BEHIND),  # contiguous, at an odd address in a larger storage
     "expanded": lambda x: x[:1, :1].expand(x.shape),  # stride 0 along batch and heads
+    "expanded_items": lambda x: x[:1].expand(x.shape),  # a prefix that all items share
+    "expanded_heads": lambda x: x[:, :1].expand(x.shape),  # one head for all, as multi-query attention expands it
+    "expanded_last": lambda x: x[..., :1].expand(x.shape),
     "expanded_rows": lambda x: x[..., :1, :].expand(x.shape),  # as in the gradient of a sum over rows
     "expanded_everywhere": lambda x: x[(slice(0, 1),) * x.dim()].expand(x.shape),  # as in the gradient of a sum
     "padded": padded,
@@ -85,7 +91,7 @@ def _scattered(call: Call) -> Call:
 
 
 def _junk(like: Tensor, *shape: int, junk: float = JUNK) -> Tensor:
-    return torch.full(shape, junk).to(like.dtype)
+    return torch.full(shape, junk if like.is_floating_point() else JUNK).to(like.dtype)
 
 
 def _inside(tensor: Tensor, start: int, size: int, around: float = JUNK) -> Tensor:

@@ -36,8 +36,6 @@ def read(text: str) -> tuple[dict[str, int], dict[str, Any]]:
     if heads % sizes.get("g", heads):
         raise UsageError(f"--shape {text!r}: h={heads} query heads cannot share g={sizes['g']} key heads evenly")
     values = {name: _value(name, syntax, words[name]) for name, syntax in typed().items() if name in words}
-    if {"causal", "mask"} <= set(values):
-        raise UsageError(f"--shape {text!r}: what causal and a mask mean together is not defined; name one of them")
     return sizes, values
 
 

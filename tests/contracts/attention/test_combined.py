@@ -98,7 +98,7 @@ def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() 
     mistakes = {part.mutant.name: part.mutant.function for part in ARRAY.mistakes()}
     meeting = {"width": "e65", "causal": "causal"}
     failed = []
-    for row in ROWS[:120]:
+    for row in [row for row in ROWS if row["width"] == "e65"][:60]:
         case = combined.case(row)
         (dtype,) = case.dtypes
         calls = case.calls(dtype)

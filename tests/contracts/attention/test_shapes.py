@@ -55,7 +55,6 @@ def test_a_shape_is_a_workload_under_a_plain_name_that_makes_it_again(typed: str
         ("l=8,mask=bool.nope", "mask is bool or float.*not 'bool.nope'"),
         ("l=8,dropout=2", "dropout is a number from 0 to 1, not '2'"),
         ("l=8,scale=nan", "scale is a finite number"),
-        ("l=8,causal,mask=bool", "not defined"),
         ("l=8,backward", "an option of its own, --backward"),
         ("l=8,float16", "an option of its own, --dtype"),
         ("", "a word is missing"),

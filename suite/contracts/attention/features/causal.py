@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
-from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, by_position, correct, in_places, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Syntax
+from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +45,10 @@ def cases() -> Sequence[Case]:
         case("causal/one_query", "a lone query sees the first key only", queries=1, keys=6),
         case("causal/many_more_keys", "upper left across several tiles", queries=40, keys=150),
         case("causal/repeated_queries", "rows differ by what they see alone", length=12, draw="repeated_queries"),
+        *(case(f"causal/with_{kind}_mask", "the mask and is_causal both hold", queries=queries, keys=8, mask=Mask(kind))
+            for kind, queries in (("bool", 12), ("float", 5))),
+        case("causal/with_padding", "each item has its length, under causal", batch=4, length=70,
+            mask=Mask(axes="b11s", pattern="padding")),
         case("causal/grouped", "causal and grouped heads together", length=9, heads=4, key_heads=1),
         single("causal/rank_2", "causal without leading axes", length=6, rank=2),
         case("causal/rank_3", "causal with one leading axis", length=6, rank=3, batch=1, heads=3),
@@ -75,6 +79,8 @@ def _further_cases() -> Sequence[Case]:
     gradients = partial(case, gradient_of=INPUTS)
     small = SMALL.but(causal=True)
     return [
+        case("gradients/causal_with_mask", "the mask and is_causal both hold backwards", queries=7, mask=Mask("float"),
+            gradient_of=(*INPUTS, "attn_mask")),
         gradients("gradients/causal", "hidden keys get no gradient", queries=7),
         gradients("gradients/causal_wide", "keys beyond the last query get exactly none", queries=4, keys=9),
         gradients("gradients/causal_tall", "more queries than keys", queries=9, keys=4),
@@ -138,7 +144,10 @@ VISIBLE = mutants(
             "pytorch issue 195910"),
         "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query",
             lambda grid, call: _visible(grid, call) | (grid.i >= 64)),
-        **in_places("ignores_causal", "is_causal is ignored", _unless, "with_fewer_queries", "with_more_queries",
+        "aligns_causal_at_the_end_with_mask": Mutation(
+            "with a mask as well, the causal mask is aligned at the lower right",
+            lambda grid, call: visible(grid, True, {"causal": "lower_right"} if call["attn_mask"] is not None else {})),
+        **in_places("ignores_causal", "is_causal is ignored", _unless, "with_mask", "with_fewer_queries", "with_more_queries",
             "for_one_query", "when_grouped", "with_dropout", "in_rank_2"),
         "slides_a_window_of_32": Mutation("only the last 32 keys are seen: a sliding window",
             lambda grid, call: _visible(grid, call) & (grid.j > grid.i - 32), "transformers issue 39408"),
@@ -174,12 +183,7 @@ def hides_future_after_softmax(call: AttentionCall) -> Any:
 LEVELS = Levels(
     {"causal": {"not_causal": False, "causal": True}},
     lambda levels: {"causal": levels["causal"]},
-    (
-        Contradiction(
-            "what a mask and is_causal mean together is not defined",
-            {"causal": ("causal",), "mask": ("bool_mask", "float_mask")},
-        ),
-    ),
+    unsupported="causal",
 )
 
 
@@ -197,7 +201,7 @@ FEATURE = Feature(
     Argument("is_causal", False, place=2),
     decisions={
         "is_causal": "query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s",
-        "both of them": "undefined: not tested",
+        "both of them": "is_causal and a mask both hold, whatever their order; raising NotImplementedError is unsupported",
     },
     vocabulary={"causal": "is_causal"},
     conventions={"causal": ("upper_left", "lower_right")},

@@ -269,11 +269,11 @@ ACCEPTED = mutants(
 )  # fmt: skip
 
 LEVELS = Levels(
-    {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout": 0.4}},
+    {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout_1": 1.0, "dropout": 0.4}},
     lambda levels: {} if levels["dropout"] is None else {"dropout_p": levels["dropout"]},
     (
         Contradiction("what was dropped is read off values that are the identity, which are drawn for nothing else",
-            {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)}),
+            {"dropout": ("no_dropout", "dropout_0", "dropout_1"), "draw": ("identity_values",)}),
         Contradiction("what was dropped is read off values that are the identity",
             {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")}),
         Contradiction("where scores have lost all digits, no weight is known to be above 0",

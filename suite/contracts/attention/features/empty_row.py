@@ -212,6 +212,10 @@ LEVELS = Levels(
             {"empty_row": ("rows_emptied",), "mask_axes": WITHOUT_ROWS}),
         Contradiction("a mask without columns hides nothing but whole rows",
             {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS}),
+        Contradiction("a mask of equal columns hides nothing but whole rows",
+            {"empty_row": ("no_row_emptied",), "attn_mask_layout": ("mask_expanded_last",)}),
+        Contradiction("equal rows of a mask leave each query a key",
+            {"empty_row": ("rows_emptied",), "attn_mask_layout": ("mask_expanded_rows",)}),
     ),
     unsupported="masks",
 )  # fmt: skip

@@ -213,18 +213,31 @@ BACKWARD = mutants(
 )
 
 
+GROUPS: Mapping[str, int | None] = {"own_kv": None, **{f"groups_of_{n}": n for n in (2, 3, 7)}, "one_kv": 0}
+"""Query heads that share a key head, 0 for all of them: kernels unroll these loops, or pack groups into tiles."""
+
+
+def whole_groups(heads: int, group: int | None) -> int:
+    """As many query heads as whole groups have, about `heads` and at least one group."""
+    return group * max(heads // group, 1) if group else heads
+
+
 def _groups(levels: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Key heads: half as many as query heads, or one for all of them."""
-    _, heads = levels["items"]
-    return {"key_heads": {"half": heads // 2, "one": 1}[levels["key_heads"]]} if levels["key_heads"] else {}
+    """The heads of whole groups."""
+    (_, heads), group = levels["items"], levels["key_heads"]
+    if group is None:
+        return {}
+    heads = whole_groups(heads, group)
+    return {"heads": heads, "key_heads": heads // (group or heads)}
 
 
 LEVELS = Levels(
-    {"key_heads": {"own_kv": None, "half_kv": "half", "one_kv": "one"}},
+    {"key_heads": GROUPS},
     _groups,
     (
-        Contradiction("a single head is no group", {"key_heads": ("half_kv", "one_kv"), "items": ("one_head",)}),
+        Contradiction("a single head is no group", {"key_heads": tuple(GROUPS)[1:], "items": ("one_head",)}),
     ),
+    unsupported="grouped heads",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AXES = (
     *("bhls", "b11s", "b1ls", "1hls", "bh1s", "1h1s", "11ls", "bhl1"),
-    *("hls", "h1s", "1ls", "1l1", "ls", "1s", "l1", "s"),
+    *("hls", "h1s", "ls", "l1", "s"),
 )
 """The axes that a mask has, 1 for a broadcast one."""
 HIDDEN_BY = {
@@ -37,7 +37,8 @@ HIDDEN_BY = {
 }
 """Patterns of hidden keys. The last two are float masks that only lower the scores."""
 LOWERED = ("lowest", "rows_of_1e9")
-LAYOUTS = ("contiguous", "column_major", "strided", "sliced")
+EXPANDED = ("expanded_items", "expanded_rows", "expanded_last")
+LAYOUTS = ("contiguous", "column_major", "strided", "sliced", *EXPANDED)
 
 
 def _with(test: Any) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ LEVELS = Levels(
         Contradiction("only in float64 have scores of −1e9 any digits left",
             {"mask_pattern": ("rows_of_1e9",), "dtype": ("float32", "float16", "bfloat16")}),
         Contradiction("only float masks have gradients",
-            {"mask": ("no_mask", "bool_mask"), "gradient": ("dqkv_mask",)}),
+            {"mask": ("no_mask", "bool_mask"), "gradient": ("dq_mask", "dv_mask", "dqkv_mask")}),
         Contradiction("a mask of rank 4 needs scores of rank 4",
             {"mask_axes": _with(lambda a: len(a) > 3), "rank": ("rank_3", "rank_2")}),
         Contradiction("a mask of rank 3 needs scores of rank 3",
@@ -90,6 +91,9 @@ LEVELS = Levels(
             {"mask_pattern": NOT_RANDOM, "mask_axes": WITHOUT_COLUMNS}),
         Contradiction("a mask of one axis lies row by row or with strides",
             {"mask_axes": ("s",), "attn_mask_layout": ("mask_column_major", "mask_sliced")}),
+        *(Contradiction("a mask is expanded along an axis that it has",
+            {"attn_mask_layout": (f"mask_{layout}",), "mask_axes": _with(lambda a, axis=axis: axis not in a)})
+            for layout, axis in zip(EXPANDED, "bls", strict=True)),
     ),
     unsupported="masks",
 )  # fmt: skip

@@ -214,6 +214,7 @@ LEVELS = Levels(
         }
     },
     lambda levels: {} if levels["scale"] is None else {"scale": levels["scale"] / math.sqrt(levels["width"])},
+    unsupported="scales",
 )
 
 

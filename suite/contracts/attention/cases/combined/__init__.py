@@ -37,11 +37,12 @@ PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", 
 """A row in each line, as its unusual levels: rows in which all pairs meet, and further rows for triples."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
 """Factors that kernels fuse: every triple of their levels meets."""
+OPTIONS = ("scales", "causal", "grouped heads", "dropout", "masks", "windows")
+"""The features that are options of the function."""
 LACKING = (
-    ("gradients", "value widths", "dropout", "masks", "windows"),
-    ("value widths", "dropout", "masks", "windows"),
+    ("gradients", "value widths", *OPTIONS),
+    OPTIONS,  # a function of query, key and value
     ("dropout", "masks", "windows"),
-    ("masks", "windows"),
     ("windows",),  # PyTorch's SDPA
     ("masks",),  # FlashAttention
 )

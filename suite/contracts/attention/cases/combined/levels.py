@@ -8,6 +8,7 @@ from typing import Any
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.contracts.attention.feature import Levels
+from attnsuite.contracts.attention.features.heads import GROUPS, whole_groups
 from attnsuite.model import DTYPES
 
 MOST_NUMBERS = {"float64": 2**16, "float32": 2**18, "float16": 2**18, "bfloat16": 2**18}
@@ -17,21 +18,37 @@ in extended precision, for which processors have no vectors: that takes several 
 SIZES = {
     "tiny": (5, 7),
     "ragged_tile": (77, 77),  # a tile of 64 and a part of one
+    "square_tile": (64, 64),
+    "whole_tiles": (128, 256),
     "several_tiles": (100, 140),
     "one_query": (1, 300),
     "many_keys": (3, 2100),
     "many_queries": (2100, 3),
 }
-"""Queries and keys. Kernels take tiles of 16 to 128 of each. Where there are as many keys as queries, causal attention
+"""Queries and keys. Kernels take tiles of 16 to 128 of each, and whole tiles on a path without bounds checks. Where there are as many keys as queries, causal attention
 sees the last key; where there are more, it sees none of the last ones."""
-ITEMS = {"few_heads": (2, 4), "one_head": (1, 1), "many_heads": (1, 34), "many_items": (17, 2)}
+ITEMS = {"few_heads": (2, 4), "one_head": (1, 1), "six_heads": (1, 6), "many_heads": (1, 34), "many_items": (17, 2)}
 """Batch items and heads: fewer and more than 32, which is how many some kernels take at a time."""
-WIDTHS = (8, 64, 65, 72, 80, 96, 128, 192, 256, 576)
+WIDTHS = (8, 40, 64, 65, 80, 96, 128, 192, 256, 576)
 """Widths that kernels support, some between these, and one beyond all."""
-LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "offset", "expanded")
-UPSTREAM_LAYOUTS = ("contiguous", "transposed_heads", "column_major", "expanded_rows")
+EXPANDED = ("expanded", "expanded_items", "expanded_heads")
+LAYOUTS = ("contiguous", "transposed_heads", "time_major", "column_major", "sliced", "offset", *EXPANDED)
+UPSTREAM_LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "expanded_rows")
 DRAWS = ("peaked", "offset_values", "opposite_logits", "uneven_sizes", "identity_values")
-GRADIENTS = {"no_gradient": (), **{f"d{name[0]}": (name,) for name in INPUTS}, "dqkv": INPUTS}
+GRADIENTS: Mapping[str, tuple[str, ...]] = {
+    "no_gradient": (),
+    **{f"d{name[0]}": (name,) for name in INPUTS},
+    "dqv": ("query", "value"),
+    "dkv": ("key", "value"),
+    "dqkv": INPUTS,
+}
+OF_MASKS: Mapping[str, tuple[str, ...]] = {
+    "dq_mask": ("query", "attn_mask"),
+    "dv_mask": ("value", "attn_mask"),
+    "dqkv_mask": (*INPUTS, "attn_mask"),
+}
+"""The inputs whose gradients are requested, which choose the kernels of a backward pass; with the mask's, and without."""
+WANTED = (*tuple(GRADIENTS)[1:], *OF_MASKS)
 MODES: Mapping[str, Mapping[str, bool]] = {
     "grad": {},
     "no_grad": {"grad_mode": False},
@@ -44,20 +61,24 @@ Width = Callable[[int, int], int]
 VALUE_WIDTHS: Mapping[str, Width] = {
     "equal_v": lambda width, keys: width,
     "wider_v": lambda width, keys: width + 9,
-    "narrower_v": lambda width, keys: width // 2 + 1,
+    "odd_v": lambda width, keys: width // 2 + 1,
+    "half_v": lambda width, keys: width // 2,
+    "latent_v": lambda width, keys: width - 64,  # of 192 and 576: keys with 64 columns of positions besides
     "square_v": lambda width, keys: keys,
 }
 
 
-def takes_long(size: str, width: str, value_width: str, items: str, dtype: str) -> bool:
+def takes_long(size: str, width: str, items: str, key_heads: str, dtype: str, value_width: str) -> bool:
     """Whether the oracle would take too long for a row."""
-    (queries, keys), (batch, heads), values = (
-        SIZES[size],
-        ITEMS[items],
-        VALUE_WIDTHS[value_width](WIDTH[width], SIZES[size][1]),
-    )
-    numbers = queries * keys + (queries + keys) * WIDTH[width] + keys * values
-    return batch * heads * numbers > MOST_NUMBERS[dtype]
+    (queries, keys), (batch, heads), width_of_keys = SIZES[size], ITEMS[items], WIDTH[width]
+    values = VALUE_WIDTHS[value_width](width_of_keys, keys)
+    numbers = queries * keys + (queries + keys) * width_of_keys + keys * values
+    return batch * whole_groups(heads, GROUPS[key_heads]) * numbers > MOST_NUMBERS[dtype]
+
+
+SHORTEST = {"size": "tiny", "width": "e8", "items": "one_head", "key_heads": "own_kv", "dtype": "float32",
+    "value_width": "half_v"}  # fmt: skip
+"""The shortest level of each factor on which the time of an oracle depends."""
 
 
 def _sized(levels: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -86,7 +107,8 @@ SHAPES = Levels(
     _sized,
     (
         Contradiction("its oracle would take long",
-            {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES}, takes_long),
+            {"size": SIZES, "width": WIDTH, "items": ITEMS, "key_heads": GROUPS, "dtype": DTYPES,
+             "value_width": VALUE_WIDTHS}, takes_long, SHORTEST),
         Contradiction("rank 3 has an axis of heads alone", {"rank": ("rank_3",), "items": ("few_heads", "many_items")}),
         Contradiction("rank 2 has no leading axis",
             {"rank": ("rank_2",), "items": ("few_heads", "many_heads", "many_items")}),
@@ -102,6 +124,8 @@ VALUES = Levels(
             {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)}),
         Contradiction("values have a column for each key where they are the identity",
             {"value_width": ("square_v",), "draw": DRAWS[:-1]}),
+        Contradiction("only keys wider than 64 have 64 columns that values lack",
+            {"value_width": ("latent_v",), "width": tuple(name for name, width in WIDTH.items() if width <= 64)}),
     ),
     unsupported="value widths",
 )  # fmt: skip
@@ -124,7 +148,10 @@ def _places(letter: str, layouts: tuple[str, ...]) -> tuple[Contradiction, ...]:
     )
     items = Contradiction(
         "items and heads are axes of rank 4",
-        {f"{name}_layout": (f"{letter}_expanded",), "rank": ("rank_3", "rank_2")},
+        {
+            f"{name}_layout": tuple(_levels(letter, ("time_major", *EXPANDED))),
+            "rank": ("rank_3", "rank_2"),
+        },
     )
     return (heads, items) if "expanded" in layouts else (heads,)
 
@@ -141,23 +168,23 @@ UPSTREAM = Levels(
     unsupported="gradients",
 )
 BACKWARD = Levels(
-    {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
+    {"gradient": {**GRADIENTS, **OF_MASKS}},
     lambda levels: {"gradient_of": levels["gradient"]},
     (
         Contradiction("an output gradient is passed where gradients are requested",
-            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)}),
+            {"gradient": WANTED, "output_gradient_layout": ("no_do",)}),
         Contradiction("without gradients there is no output gradient",
             {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
         Contradiction(
             "in half types, gradients of values near 1,000 are what rounding leaves of them",
             {
-                "gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"),
+                "gradient": WANTED,
                 "draw": ("offset_values",),
                 "dtype": ("float16", "bfloat16"),
             },
         ),
         Contradiction("there are gradients only in grad mode",
-            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")}),
+            {"gradient": WANTED, "mode": ("no_grad", "inference")}),
     ),
     unsupported="gradients",
 )  # fmt: skip
