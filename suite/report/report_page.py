@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from attnsuite.model import FAILURES, ClaimResult, ClaimStatus, FindingFacts, Machine, Outcome
+from attnsuite.model import FAILURES, WRONG_GRADIENTS, ClaimResult, ClaimStatus, FindingFacts, Machine, Outcome
 from attnsuite.report import facts, provenance
 from attnsuite.report.tally import Count, Group, by_implementation, correctness, count, groups
 from attnsuite.report.timed import (
@@ -33,6 +33,7 @@ from attnsuite.report.timed import (
     verdict,
 )
 from attnsuite.report.units import significant
+from attnsuite.report.wrong_gradients import Comparison, comparisons
 from attnsuite.results import MachineRecord
 
 REPORT = "report.html"
@@ -303,6 +304,8 @@ class _MachinePage:
         """The range of each score over the seeds of a task and implementation."""
         by_task: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for training in self.recorded.learned:
+            if training.task == WRONG_GRADIENTS:
+                continue
             by_task[training.task, training.implementation].append(training)
         rows = []
         for (task, name), trainings in sorted(by_task.items()):
@@ -314,6 +317,11 @@ class _MachinePage:
             seeds = len({training.seed for training in trainings})
             rows.append({"task": task, "implementation": name, "seeds": seeds, "scores": scores, "printed": printed})
         return rows
+
+    @property
+    def wrong_gradients(self) -> list[Comparison]:
+        """Trainings with wrong gradients, compared with the right one seed by seed."""
+        return comparisons(self.recorded.learned)
 
 
 class TestSummary:
