@@ -46,7 +46,8 @@ def run(options: Claims) -> int:
 def _line(result: ClaimResult) -> str:
     """A claim as a line of output."""
     value = claim_value(result) or result.detail
-    return f"{result.claim}  {result.holds}: {result.quantity}: {value} (expected {result.expected})"
+    why = f"\n  {result.why}" if result.why else ""
+    return f"{result.claim}  {result.holds}: {result.quantity}: {value} (expected {result.expected}){why}"
 
 
 def _counted(rows: Sequence[ClaimResult]) -> str:

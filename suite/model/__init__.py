@@ -21,6 +21,7 @@ from attnsuite.model.rows import BENCHMARK_FAILURES as BENCHMARK_FAILURES
 from attnsuite.model.rows import FAILURES as FAILURES
 from attnsuite.model.rows import INPUT_VALIDATION as INPUT_VALIDATION
 from attnsuite.model.rows import MEASURED_STATUSES as MEASURED_STATUSES
+from attnsuite.model.rows import NO_DOCUMENT as NO_DOCUMENT
 from attnsuite.model.rows import RIGHT_GRADIENT as RIGHT_GRADIENT
 from attnsuite.model.rows import STATUSES as STATUSES
 from attnsuite.model.rows import WITHOUT_RESULT as WITHOUT_RESULT

@@ -374,6 +374,10 @@ class Evidence(StrEnum):
     """Timed by the suite's stopwatch, on one thread."""
 
 
+NO_DOCUMENT = "no document"
+"""The document of a claim that no document makes, but that readers of one ask."""
+
+
 class ClaimResult(Row, frozen=True):
     """The result of checking a claim of a document."""
 
@@ -398,6 +402,8 @@ class ClaimResult(Row, frozen=True):
     """The interval of the median, at the level of `attnsuite.model.statistics`; the number itself where it is exact."""
     detail: Text = ""
     """Further information, such as the reason why there is no value."""
+    why: Text = ""
+    """The reason why the claim does not hold, for a reader of the document."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """Intermediate numbers, by name."""
     samples: Samples = ()

@@ -17,7 +17,16 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from attnsuite.model import FAILURES, WRONG_GRADIENTS, ClaimResult, ClaimStatus, FindingFacts, Machine, Outcome
+from attnsuite.model import (
+    FAILURES,
+    NO_DOCUMENT,
+    WRONG_GRADIENTS,
+    ClaimResult,
+    ClaimStatus,
+    FindingFacts,
+    Machine,
+    Outcome,
+)
 from attnsuite.report import facts, provenance
 from attnsuite.report.tally import Count, Group, by_implementation, correctness, count, groups
 from attnsuite.report.timed import (
@@ -296,6 +305,15 @@ class _MachinePage:
     @property
     def claims(self) -> list[ClaimResult]:
         """The documents' claims; those that do not hold come first."""
+        return [claim for claim in self._claims if claim.document != NO_DOCUMENT]
+
+    @property
+    def questions(self) -> list[ClaimResult]:
+        """Statements beside the documents, measured in the same way."""
+        return [claim for claim in self._claims if claim.document == NO_DOCUMENT]
+
+    @property
+    def _claims(self) -> list[ClaimResult]:
         holds = ClaimStatus.HOLDS
         return sorted(self.recorded.claimed, key=lambda claim: (claim.holds == holds, claim.document, claim.claim))
 

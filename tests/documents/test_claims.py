@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,6 +30,7 @@ from attnsuite.documents.claims import (
 )
 from attnsuite.documents.claims.exact import dependence, flops, largest_bytes, layers_until, longest_chain
 from attnsuite.documents.claims.layers import LAYERS, Sizes, decoder, inputs, vision_step
+from attnsuite.documents.claims.timed import ROUNDS, ratio
 from attnsuite.documents.claims.trained import (
     LENGTH,
     Importance,
@@ -45,7 +48,7 @@ from attnsuite.documents.claims.trained import (
     without,
 )
 from attnsuite.implementations.transformer.eager import softmax_attention, transformer
-from attnsuite.model import ClaimStatus, Evidence, UsageError
+from attnsuite.model import NO_DOCUMENT, ClaimStatus, Evidence, UsageError
 
 TWENTY = [0.90 + 0.01 * place for place in range(20)]
 """Samples with the median 0.995, whose interval is about 0.94 to 1.05."""
@@ -134,7 +137,7 @@ def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
     ("patterns", "evidence", "message"),
     [
         (["softmaxes"], [], "no claim is named 'softmaxes'; topics are: causal, complexity, "),
-        ([], ["guessed"], "there is no evidence 'guessed'; there is: drawn, exact, trained"),
+        ([], ["guessed"], "there is no evidence 'guessed'; there is: drawn, exact, timed, trained"),
         (["normalisation"], ["trained"], "no claim of normalisation has the evidence trained"),
     ],
 )
@@ -190,6 +193,69 @@ COUNTED = [claim for claim in all_claims() if claim.evidence in (Evidence.EXACT,
 
 def test_every_exact_or_drawn_claim_has_an_opposite() -> None:
     assert set(OPPOSITE) == {claim.name for claim in COUNTED}
+
+
+def test_a_claim_that_does_not_hold_says_why_in_one_or_two_sentences() -> None:
+    trained = {"learned_positions/sinusoids_longer", "learned_positions/learned_longer"}
+
+    assert {claim.name for claim in all_claims() if claim.why} == WRONG | trained
+    for claim in all_claims():
+        if claim.why:
+            assert claim.why.endswith(".")
+            assert len(re.findall(r"[.?](?= [A-Z]|$)", claim.why)) <= 2, claim.why
+
+
+def test_only_a_claim_that_does_not_hold_has_its_reason_in_the_results() -> None:
+    holding = replace(claim(lambda: number(1), exactly(1)), why="It is 2.")
+    failing = replace(claim(lambda: number(2), exactly(1)), why="It is 2.")
+
+    assert (holding.examine().why, failing.examine().why) == ("", "It is 2.")
+
+
+def test_three_statements_are_in_no_document() -> None:
+    names = {claim.name for claim in all_claims() if claim.document == NO_DOCUMENT}
+
+    assert names == {f"learned_positions/{kind}_longer" for kind in ("sinusoids", "learned", "relative")}
+    assert all(claim.document.startswith("doc-") for claim in all_claims() if claim.name not in names)
+
+
+def test_a_threshold_of_our_own_says_so() -> None:
+    (similar,), (constant,) = claims(["kernels/similar"]), claims(["kernels/constant"])
+
+    assert similar.expected.words == "at most 1, our threshold"
+    assert constant.expected.words == "at most 1e-09"
+
+
+def test_a_ratio_of_times_is_that_of_the_two_calls_within_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Clock:
+        """A stopwatch whose samples are what the call returns, and become slower round by round."""
+
+        def __init__(self, call: Callable[[Any], float]) -> None:
+            self.call, self.rounds = call, 0
+
+        def warm_up(self) -> tuple[float, float]:
+            return 0.0, 1.0
+
+        def pace(self, expected: float) -> tuple[int, float]:
+            return 1, expected
+
+        def warm(self, expected: float) -> float:
+            return 0.0
+
+        def sample(self, calls: int) -> float:
+            self.rounds += 1
+            seconds = self.call(None)
+            order.append("slower" if seconds == 6 else "faster")
+            return seconds * self.rounds
+
+    monkeypatch.setattr("attnsuite.documents.claims.timed.Stopwatch", Clock)
+
+    measured = ratio(lambda: 6.0, lambda: 2.0)
+
+    assert measured.samples == (3.0,) * ROUNDS
+    assert order[:4] == ["slower", "faster", "faster", "slower"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Measurable claims of the documents: one number each, and the range in which the claim holds.
 
-The table of claims is claims.toml. Each row names a function of exact.py, drawn.py or trained.py, which measures the
-number; the module is the kind of evidence.
+The table of claims is claims.toml. Each row names a function of exact.py, drawn.py, trained.py or timed.py, which
+measures the number; the module is the kind of evidence.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
@@ -106,6 +106,8 @@ class Claim:
     expected: Range
     evidence: Evidence
     measure: Callable[[], MeasuredValue]
+    why: str = ""
+    """The reason why the claim does not hold, for a reader of the document; empty for other claims."""
 
     @property
     def topic(self) -> str:
@@ -149,6 +151,7 @@ class Claim:
             high=interval.high if interval else None,
             detail=detail,
             numbers=dict(measured.numbers) if measured else {},
+            why=self.why if holds == ClaimStatus.DOES_NOT else "",
             samples=measured.samples if measured else (),
             seconds=perf_counter() - started,
         )
@@ -166,16 +169,25 @@ def _table() -> tuple[Claim, ...]:
 
 
 def _claim(
-    name: str, *, range: Sequence[Any], measure: str, arguments: Mapping[str, Any] | None = None, **texts: str
+    name: str,
+    *,
+    range: Sequence[Any],
+    measure: str,
+    arguments: Mapping[str, Any] | None = None,
+    ours: bool = False,
+    **texts: str,
 ) -> Claim:
     kind, *numbers = range
+    expected: Range = RANGES[kind](*numbers)
+    if ours:
+        expected = replace(expected, words=f"{expected.words}, our threshold")
     module, _, function = measure.partition(".")
 
     def run() -> MeasuredValue:
         measured: MeasuredValue = getattr(import_module(f"{__name__}.{module}"), function)(**(arguments or {}))
         return measured
 
-    return Claim(name, **texts, expected=RANGES[kind](*numbers), evidence=Evidence(module), measure=run)
+    return Claim(name, **texts, expected=expected, evidence=Evidence(module), measure=run)
 
 
 def claims(patterns: Sequence[str] = (), evidence: Sequence[str] = ()) -> list[Claim]:

@@ -34,7 +34,9 @@ class SmallConfig:
     positions: str = "sinusoids"
     """none, sinusoids, learned (a table of rows), or relative (a learned bias of scores for each distance)."""
     norms: str = "pre"
-    """pre: before attention and network (doc-004, section 11.8); post: after sums (section 11.7)."""
+    """pre: before attention and network (doc-004, section 11.8); post: after sums (section 11.7); or none."""
+    residual: bool = True
+    """Whether the input of each step is added to its output."""
     blocks: int = 1
     width: int = 32
 
@@ -52,7 +54,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for norm, step in zip(self.norms, (self.attend, self.network), strict=True):
-            x = x + step(norm(x)) if self.config.norms == "pre" else norm(x + step(x))  # type: ignore[operator]
+            x = step(norm(x) if self.config.norms == "pre" else x) + (x if self.config.residual else 0.0)  # type: ignore[operator]
+            x = norm(x) if self.config.norms == "post" else x
         return x
 
     def attend(self, x: Tensor) -> Tensor:
@@ -154,20 +157,21 @@ def shift_learned(positions: str, times: int) -> MeasuredValue:
     return sampled(_accuracies(positions)[times - 1], f"{SEEDS} seeds, {STEPS} steps, {TOKENS} tokens, {length}")
 
 
-def _mean_loss(norms: str, seed: int) -> float:
+@cache
+def _mean_loss(norms: str, residual: bool, seed: int) -> float:
     """The mean loss of 60 steps of six blocks, with the better of two learning rates."""
-    means = []
+    means, config = [], SmallConfig(norms=norms, residual=residual, blocks=6)
     for rate in (0.001, 0.003):
         with seeded(seed) as random:
-            means.append(fmean(train(Model(SmallConfig(norms=norms, blocks=6)), random, 60, rate, 32)))
+            means.append(fmean(train(Model(config), random, 60, rate, 32)))
     return min(means)
 
 
-def loss_of_norms() -> MeasuredValue:
-    """The mean loss with normalisation after sums ÷ that with normalisation before, by seed."""
-    pairs = [(_mean_loss("post", seed), _mean_loss("pre", seed)) for seed in range(SEEDS)]
-    post, pre = map(fmean, zip(*pairs, strict=True))
-    detail = f"{SEEDS} seeds, 6 blocks, 60 steps, mean loss {post:.3f} after, {pre:.3f} before"
+def loss_of_deep_models(norms: str, residual: bool = True) -> MeasuredValue:
+    """The mean loss of such blocks ÷ that of blocks with residual connections and normalisation before, by seed."""
+    pairs = [(_mean_loss(norms, residual, seed), _mean_loss("pre", True, seed)) for seed in range(SEEDS)]
+    changed, usual = map(fmean, zip(*pairs, strict=True))
+    detail = f"{SEEDS} seeds, 6 blocks, 60 steps, mean loss {changed:.3f}, otherwise {usual:.3f}"
     return sampled([first / second for first, second in pairs], detail)
 
 
