@@ -16,12 +16,13 @@ def run(options: Export) -> None:
     from attnsuite.export import DATA_ABOVE, Request, export
     from attnsuite.export.inputs import read_config
 
-    config = read_config(options.config, list(options.settings))
     above = DATA_ABOVE if options.data_above is None else options.data_above
-    written = export(campaign.request_of(Request, options, config=config, data_above=above))
-    ran, size = written.verification, f"{written.bytes / 2**20:.1f} MiB"
+    written = export(
+        campaign.request_of(Request, options, config=read_config(options.config, options.settings), data_above=above)
+    )
+    ran = written.verification
     what = f"{written.name}, part {written.part}, opset {written.opset}, {written.dtype}"
     error = f"errors of {ran.largest:.2g} at most and {ran.rms:.2g} (root mean square), relative to the oracle"
     judged = f"{ran.error_ratio:.2g} of what the contract allows" if ran.error_ratio <= 1 else "no limit is promised"
-    print(f"{options.file}: {what}, {written.nodes} nodes, {size}")
+    print(f"{options.file}: {what}, {written.nodes} nodes, {written.bytes / 2**20:.1f} MiB")
     print(f"run by {ran.ran_by}: {error}; {judged}")

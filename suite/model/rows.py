@@ -375,7 +375,7 @@ class Evidence(StrEnum):
 
 
 NO_DOCUMENT = "no document"
-"""The document of a claim that no document makes, but that readers of one ask."""
+"""The document of a claim that no document makes."""
 
 
 class ClaimResult(Row, frozen=True):

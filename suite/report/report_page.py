@@ -308,8 +308,8 @@ class _MachinePage:
         return [claim for claim in self._claims if claim.document != NO_DOCUMENT]
 
     @property
-    def questions(self) -> list[ClaimResult]:
-        """Statements beside the documents, measured in the same way."""
+    def statements(self) -> list[ClaimResult]:
+        """Statements that no document makes, measured in the same way."""
         return [claim for claim in self._claims if claim.document == NO_DOCUMENT]
 
     @property

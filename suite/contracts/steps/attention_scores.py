@@ -244,16 +244,21 @@ def documented() -> Iterator[Case]:
         figures = example.gives(quantity, np.atleast_2d(numbers(example.quantities[quantity])))
         numeric = case.with_inputs(*example.named(quantity), inputs, score=score)
         yield DocumentedNumbers(numeric, figures, _second if quantity == "query_2" else np.asarray)
+    yield from _shapes_of_heads()
+    product = documents.examples()[PRODUCT]
+    (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
+    shaped = case(*product.named(), score="dot", lead=(items,), queries=queries, keys=keys, width=width)
+    yield DocumentedShape(shaped, product.at(), product.output_shape)
+
+
+def _shapes_of_heads() -> Iterator[Case]:
+    """The shapes of scores of several heads."""
     for example in documents.examples().values():
         if "scores_shape" in example.expected:
             shape, width = example.expected["scores_shape"], _head_width(example)
             sizes = {"lead": tuple(shape[:2]), "queries": shape[2], "keys": shape[3], "width": width}
             drawn = case(*example.named("scores_shape"), score="scaled_dot", **sizes)
             yield DocumentedShape(drawn, example.at("scores_shape"), shape)
-    product = documents.examples()[PRODUCT]
-    (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
-    shaped = case(*product.named(), score="dot", lead=(items,), queries=queries, keys=keys, width=width)
-    yield DocumentedShape(shaped, product.at(), product.output_shape)
 
 
 def _examples() -> Iterator[tuple[Excerpt, str, str, Inputs]]:

@@ -292,10 +292,9 @@ def masked_softmax() -> HeatMaps:
 
 @_figure("Scaled dot products and additive scores", "doc-004, sections 11.3.3 and 11.3.4")
 def scoring() -> HeatMaps:
-    """The weights of dot products and of a small network, items by keys, at the document's sizes.
+    """The weights of dot products and of a small network, items by keys, at the sizes of the document's unseeded draw.
 
-    Two items have ten keys of width 2; the first 2 and 6 are visible. The network has queries of width 20 and 8 hidden
-    units. The document draws without a seed.
+    Two items have ten keys of width 2, 2 and 6 of them visible. The network has queries of width 20 and 8 hidden units.
     """
     draw = normal(0)
     query, key, wide = draw(2, 1, 2), draw(2, 10, 2), draw(2, 1, 20)

@@ -311,10 +311,7 @@ def _repeating(config: Config) -> Weights:
 
 
 def _one_step(inputs: Mapping[str, Any]) -> Weights:
-    """Logits that are the weights of three positions, then the recurrent cell's input: context and embedding.
-
-    The weights are seen since each position has half a one in a place of its own, which the scores overlook.
-    """
+    """Logits: the weights of three positions, each read by half a one in its own place, then the cell's input."""
     states = np.zeros((4, 5))
     states[:3, :2], states[3, :2] = numbers(inputs["encoder_states"])[0], numbers(inputs["previous_decoder_state"])[0]
     states[:3, 2:] = np.eye(3) / 2
