@@ -47,7 +47,7 @@ DISTINCT = 3
 count as equal up to two."""
 of_every_contract = pytest.mark.parametrize("name", NAMES, scope="module")
 """The tests of one contract run one after the other and share its expected results, which take long."""
-LONG = {"multi_head_attention", "recurrent_gradient", "token_masking"}
+LONG = {"kv_cache_attention", "multi_head_attention", "recurrent_gradient", "token_masking"}
 """The contracts besides models whose tests of all mutants take more than five seconds."""
 of_every_contract_long_slowly = pytest.mark.parametrize(
     "name",

@@ -218,7 +218,7 @@ class CacheCase(PerCallCase):
         }  # p z g e
         foreign = [*FOREIGN, pages[-1], pages[0]]
         for item, count in enumerate(used):
-            table[item] = [foreign[(item + page) % len(foreign)] for page in range(most)]
+            table[item] = [foreign[(item + page - count) % len(foreign)] for page in range(most)]
             for page in range(count):
                 table[item, page] = table[0, page] if item and page < self.shared else pages.pop(0)
             for name, pool in pools.items():

@@ -182,7 +182,7 @@ def _steps() -> list[Case]:
         steps("again/decode", "token by token", chunks=(1, 1, 1, 1)),
         steps("again/prefill", "a prefill in chunks, then two tokens", chunks=(4, 3, 1, 1)),
         steps("again/ragged", "items of different lengths go on", valid=(5, 1, 8), chunks=(1, 2, 1)),
-        steps("again/paged", "across pages", chunks=(3, 3, 1, 1, 1), page=4),
+        steps("again/decode_paged", "across pages", chunks=(3, 3, 1, 1, 1), page=4),
         steps("again/window", "with a window", chunks=(4, 1, 1), window=(2, 0)),
     ]
 

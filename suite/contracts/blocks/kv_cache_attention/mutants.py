@@ -222,6 +222,8 @@ MUTANTS = [
         },
         append_keys={
             "appends_values_alone": Mutation("new keys are not appended", lambda cache, places, new: None),
+            "appends_8_tokens_at_most": Mutation("new keys beyond the eighth of an item are not appended",
+                with_arguments(places=lambda places: (places[0][:, :8], places[1][:, :8]), new=lambda new: new[:, :8])),
             "adds_new_keys": Mutation("new keys are added to the numbers in their slots",
                 with_arguments(new=lambda new, cache, places: new + cache[places])),
         },

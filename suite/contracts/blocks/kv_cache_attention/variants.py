@@ -100,27 +100,30 @@ def pagewise(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlen
 
 
 def by_row(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **options: Any) -> Tensor:
-    """Query by query and head by head, in numpy and float64."""
+    """Query by query, over the slots that it sees, in numpy and float64."""
     table, (causal, left, right, scale) = options.get("block_table"), _options(query, options)
     totals = _append((key_cache, value_cache), cache_seqlens, _new(options), table).tolist()
     output = torch.zeros_like(query)
-    groups, size = query.shape[2] // max(key_cache.shape[2], 1), key_cache.shape[1]
-    for item, row, head in np.ndindex(*query.shape[:3]):
+    heads, size = np.arange(query.shape[2]), key_cache.shape[1]
+    of_heads = heads // (len(heads) // max(key_cache.shape[2], 1) or 1)
+    for item, row in np.ndindex(*query.shape[:2]):
         position = totals[item] - query.shape[1] + row
         first = 0 if left is None else max(position - left, 0)
         ends = [totals[item], *([position + 1] if causal else []), *([] if right is None else [position + right + 1])]
-        slots = [divmod(slot, size) for slot in range(first, max(min(ends), first))]
-        pages = [(item if table is None else int(table[item, page]), slot) for page, slot in slots]
-        if pages:
-            keys, values = (_vectors(cache, pages, head // groups) for cache in (key_cache, value_cache))
-            scores = keys @ query[item, row, head].double().numpy() * scale
-            weights = np.exp(scores - scores.max())
-            output[item, row, head] = torch.from_numpy(weights @ values / weights.sum()).to(query.dtype)
+        slots = np.arange(first, max(min(ends), first))
+        if len(slots):
+            pages = torch.from_numpy(slots // size)
+            place = (item if table is None else table[item].long()[pages], torch.from_numpy(slots % size))
+            keys, values = (_numbers(cache[place])[:, of_heads] for cache in (key_cache, value_cache))  # t h e
+            scores = np.einsum("the,he->ht", keys, _numbers(query[item, row])) * scale
+            weights = np.exp(scores - scores.max(1, keepdims=True))
+            mixed = np.einsum("ht,the->he", weights / weights.sum(1, keepdims=True), values)
+            output[item, row] = torch.from_numpy(mixed).to(query.dtype)
     return output
 
 
-def _vectors(cache: Tensor, pages: list[tuple[int, int]], head: int) -> Array:
-    return np.stack([cache[page, slot, head].double().numpy() for page, slot in pages])
+def _numbers(tensor: Tensor) -> Array:
+    return tensor.double().numpy()
 
 
 def sdpa(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **options: Any) -> Tensor:
