@@ -178,6 +178,12 @@ class Reproducer:
     """The conventions that these lines can follow."""
     blank: Callable[[Call], Call]
     """The same call with plain numbers, for bad input that must raise whatever the numbers are."""
+    harmless: frozenset[str]
+    """The features that a simpler call may need although the failing one does not."""
+    equal_calls: Calls
+    """Equal calls, whose outputs show the weights."""
+    noise: Callable[[Sequence[Reply]], str]
+    """How the replies to them differ, in words; empty where they are equal."""
 
 
 @dataclass(frozen=True)

@@ -126,9 +126,16 @@ class Expected(ABC):
         """Whether output and gradients of two replies of the right form are equal, except for rounding."""
 
     def verdict(self, reply: Reply) -> Verdict:
-        """Return the verdict on a reply: its form first, then its numbers and weights."""
+        """Return the verdict on a reply: its form first, then its numbers and weights.
+
+        Wrong numbers come before a wrong dtype and a missing gradient, which would hide them.
+        """
         if unfit := self.form.unfit(reply):
-            return unfit
+            judged, repaired = self.despite_form(reply)
+            if judged is self and repaired is reply:
+                return unfit
+            verdict = judged.verdict(repaired)
+            return replace(verdict, detail=f"{verdict.detail}; {unfit.detail}") if verdict.output_wrong else unfit
         if self.attentions is not None and (complaint := unlike_names(reply.attention_weights, self.attentions)):
             return Verdict(Status.FAILED, complaint)
         for name, tensor in (self.state or {}).items():
@@ -146,8 +153,21 @@ class Expected(ABC):
             )
         return verdict
 
+    def despite_form(self, reply: Reply) -> tuple[Expected, Reply]:
+        """What can be judged of a reply that has a wider dtype or lacks gradients, and the reply in the right dtype."""
+        output, dtype = reply.output, self.form.dtype
+        wider = output is not None and output.is_floating_point() and torch.finfo(output.dtype).eps < self.form.unit
+        return self, replace(reply, output=output.to(dtype)) if wider and output is not None else reply
+
+    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array]]:
+        """The wrong tensors of a reply by name, where they are wrong, and their numbers; empty where unknown."""
+        return {}
+
     def alike(self, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies give the same result, right or wrong."""
+        judged, repaired = self.despite_form(reply)
+        if judged is not self or repaired is not reply:
+            return judged.alike(repaired, theirs)
         if self.form.unfit(reply) or self.form.unfit(theirs):
             return False
         if any(compare.other_bits(reply.state.get(name), theirs.state[name], name) for name in self.state or ()):
@@ -212,6 +232,28 @@ class WithinBounds(Expected):
             aggregate_limits={name: limits.between_two() for name, limits in self.aggregate_limits.items()},
         )
         return widened.compare_numbers(reply).status == Status.PASSED
+
+    def despite_form(self, reply: Reply) -> tuple[Expected, Reply]:
+        present = {name for name in self.form.gradients if reply.gradients.get(name) is not None}
+        if reply.output is None or present == self.form.gradients.keys():
+            return super().despite_form(reply)
+        shapes = {name: shape for name, shape in self.form.gradients.items() if name in present}
+        gradients = {name: bounded for name, bounded in self.gradients.items() if name in present}
+        judged = replace(self, form=replace(self.form, gradients=shapes), gradients=gradients)
+        return judged, super().despite_form(reply)[1]
+
+    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array]]:
+        if self.form.unfit(reply):
+            return {}
+        pairs = [("output", reply.output, self.output, self.accept)] if self.rows is None else []
+        pairs += [(f"gradient of {name}", reply.gradients[name], each, 1.0) for name, each in self.gradients.items()]
+        wrong: dict[str, tuple[Array, Array]] = {}
+        for name, tensor, expected, accept in pairs:
+            actual = _numbers(tensor)
+            limits = (array.reshape(actual.shape) for array in (expected.value, expected.bound))
+            if (places := compare.errors(actual, *limits) > accept).any():
+                wrong[name] = places, actual
+        return wrong
 
     def _judged(self, output: Array) -> Array:
         return output if self.rows is None else output[..., self.rows, :]

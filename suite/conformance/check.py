@@ -31,6 +31,8 @@ MARGINAL = "close to the tolerance, so no known mistake is named"
 """How the detail of an outcome ends whose errors are small and few."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
 """Python's own message about a call that does not fit the signature."""
+WIDER = re.compile(r"(call \d+ of \d+: )?output is float\d+, should be \w+")
+"""The detail of an outcome with right numbers in a wider dtype."""
 UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
 """Python's message about a parameter that a function lacks: the only way to learn the parameters of a builtin."""
 
@@ -269,6 +271,9 @@ class Check:
 
     def diagnosed(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Those of all `outcomes`, in the order of tests, that get a name, with it."""
+        outcomes = list(outcomes)
+        for outcome in outcomes:
+            self._note(outcome)
         diagnoses = {outcome.key: self._diagnosis(outcome) for outcome in outcomes}
         for (_, case, dtype, _), diagnosis in diagnoses.items():
             if diagnosis and (diagnosis := self.diagnostician.settled(diagnosis) or diagnosis).says:
@@ -276,14 +281,19 @@ class Check:
 
     def diagnosed_alone(self, outcome: Outcome) -> Outcome:
         """An outcome with the diagnosis that earlier outcomes give it."""
+        self._note(outcome)
         diagnosis = self._diagnosis(outcome)
         return self._named((outcome.case, outcome.dtype), diagnosis) if diagnosis and diagnosis.says else outcome
 
+    def _note(self, outcome: Outcome) -> None:
+        """Note a passed test, or one whose numbers are right in a wider dtype: it may tell mutants apart."""
+        passed = outcome.status == Status.PASSED or WIDER.fullmatch(outcome.detail)
+        if passed and (outcome.case, outcome.dtype) in self.cases:
+            self.diagnostician.passed(self.cases[outcome.case, outcome.dtype], outcome.dtype)
+
     def _diagnosis(self, outcome: Outcome) -> Diagnosis | None:
-        """The diagnosis of a failure; None of any other outcome. Passed tests tell mutants apart."""
+        """The diagnosis of a failure; None of any other outcome."""
         key = outcome.case, outcome.dtype
-        if outcome.status == Status.PASSED and key in self.cases:
-            self.diagnostician.passed(self.cases[key], outcome.dtype)
         if key not in self.failures:
             return None
         test = self._failing(key)

@@ -39,6 +39,8 @@ MIN_CASES_OF_PAIR = 3
 """Cases that a pair must have explained before it is named: of a thousand pairs several match two small cases."""
 ALL_IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """The names in contracts of the mutant that computes float64 in float32."""
+PASSED_PER_SIZE = 60
+"""Passed tests on which a mutant of some size is tried before it is named: some 0.2 s."""
 PASSED_PER_LOOK = 24
 """Passed tests, those of the same family first, on which mutants that explain a result equally well are tried."""
 WORK = 30_000.0
@@ -172,11 +174,14 @@ class Diagnostician:
         self.examined = 0
         self.work = self.work_on_pairs = 0.0
         self._passed: list[tuple[Case, str]] = []
+        self._noted: list[tuple[Case, str]] = []
+        self._vetted: set[str] = set()
         self._left_out = False
 
     def passed(self, case: Case, dtype: str) -> None:
         """Note a passed test: it may tell apart mutants that explain wrong results equally well."""
         self._passed.append((case, dtype))
+        self._noted.append((case, dtype))
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any) -> Diagnosis:
         """The mutant that explains a wrong result: `equals "unscaled": the scores are not divided by √d`.
@@ -198,6 +203,16 @@ class Diagnostician:
         pairs = [(first, second[0]) for first, *second in diagnosis.candidates if second and not alone]
         confirmed = [pair for pair in pairs if self._is_certain_pair(pair)]
         return _together(confirmed[0]) if len(confirmed) == 1 else None
+
+    def explains(
+        self, name: str, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any
+    ) -> bool:
+        """Whether the mutant of this name, or the pair `first + second`, gives this wrong result."""
+        wrong, mutants = WrongResult(case, calls, replies, expected), [self.mutants.get(n) for n in name.split(" + ")]
+        if len(mutants) == 1 and mutants[0]:
+            return wrong.effect(mutants[0], least=0.0) is Effect.SAME
+        both = together(*(mutant.function for mutant in mutants if mutant)) if None not in mutants else None
+        return name in ALL_IN_FLOAT32 or (both is not None and wrong.effect_of(both, least=0.0) is Effect.SAME)
 
     def _diagnosis(self, wrong: WrongResult) -> Diagnosis:
         if wrong.loose:
@@ -297,7 +312,7 @@ class Diagnostician:
 
     def _likeliest(self, matching: list[Mutant], family: str) -> list[Mutant]:
         """Those that explain most results, without those that are wrong where the implementation passes."""
-        likeliest = self._most_matches(matching)
+        likeliest = self._most_matches([mutant for mutant in matching if not self._is_refuted(mutant)])
         if len(likeliest) <= 1:
             return likeliest
         self._passed.sort(key=lambda test: test[0].family == family)
@@ -305,6 +320,18 @@ class Diagnostician:
         for case, dtype in self._affordable(tests, len(likeliest)):
             self.refuted |= self._wrong_at(case, dtype, likeliest)
         return [mutant for mutant in likeliest if mutant.name not in self.refuted]
+
+    def _is_refuted(self, mutant: Mutant) -> bool:
+        """Whether a mutant of some size is clearly wrong in a test that the implementation passes.
+
+        Its sentence says at what sizes results are wrong; any other mistake may be made in some places only.
+        """
+        if mutant.family and mutant.name not in self._vetted:
+            self._vetted.add(mutant.name)
+            every = max(1, len(self._noted) // PASSED_PER_SIZE)
+            for case, dtype in self._affordable(self._noted[::every], cost=1.0, more_work=WORK_ON_ESTABLISHED):
+                self.refuted |= self._wrong_at(case, dtype, [mutant])
+        return mutant.name in self.refuted
 
     def _wrong_at(self, case: Case, dtype: str, mutants: list[Mutant]) -> set[str]:
         """The mutants that are clearly wrong in a test that the implementation passes.

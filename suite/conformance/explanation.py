@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from attnsuite.cases import Call, Mutant
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.cases.contract import Reproducer, Simpler
+from attnsuite.cases.expected import Expected
 from attnsuite.cases.returned_weights import WEIGHTS_NOT_JUDGED, WEIGHTS_RIGHT
 from attnsuite.conformance.case_tests import CaseTest
-from attnsuite.conformance.check import Check, judge, run_test
+from attnsuite.conformance.check import MARGINAL, Check, judge, run_test
 from attnsuite.conformance.diagnosis import names_convention
 from attnsuite.conformance.hints import plain_outcomes
+from attnsuite.conformance.places import Wrong, wrong_places
 from attnsuite.conformance.shared_features import FeatureTest, where_failing
 from attnsuite.model import FAILURES, WITHOUT_RESULT, Explanation, Outcome, Reproduction, Status
 from attnsuite.registry import import_lines
@@ -103,7 +105,9 @@ class Explainer:
         # "only" means nothing where no plain test passes; nor does an input where every plain test raises
         some_pass = any(outcome.status == Status.PASSED for outcome in plain)
         all_raise = bool(plain) and all(outcome.status == Status.ERROR for outcome in plain)
-        where = tuple(self._where(outcomes)) if some_pass else ()
+        if noise := self._noise(failing):
+            return Explanation(adapted, (noise,), sandbox=sandbox)
+        where = tuple(self._where(outcomes, some_pass))
         explained = [outcome for outcome in failing if not (all_raise and outcome.status == Status.ERROR)]
         reproductions, uncompared = tuple(self._reproductions(explained)), self._uncompared(failing)
         return Explanation(adapted, where, reproductions, sandbox=sandbox, uncompared=uncompared)
@@ -121,19 +125,44 @@ class Explainer:
             self.reproduced.add(cause)
         return reproduction
 
+    def _noise(self, failing: Sequence[Outcome]) -> str:
+        """How results differ from call to call, where that may be why plain tests fail; else empty."""
+        contract = self.check.implementation.contract
+        core = [o for o in failing if o.case.startswith(f"{contract.core}/") and not _is_named(o) and _kind(o)]
+        reproducing = contract.reproducer()
+        if not core or reproducing is None:
+            return ""
+        test = self._test(core[0])
+        calls = reproducing.equal_calls
+        replies = run_test(self.check.implementation, replace(test, calls=calls, case=reproducing.case_of(calls)))
+        return reproducing.noise(replies) if isinstance(replies, tuple) else ""
+
     # Features that failures share
 
-    def _where(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
-        """A sentence for each kind of failure that no mutant explains."""
+    def _where(self, outcomes: Sequence[Outcome], some_pass: bool) -> Iterator[str]:
+        """A sentence for each kind of failure that no mutant explains: in which tests, and in which elements."""
         passed = [self._feature_test(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
         unnamed = [o for o in outcomes if o.fails and not _is_named(o) and _key(o) in self.check.cases]
         failures = sum(outcome.fails for outcome in outcomes)
         kinds = Counter((_kind(outcome), str(outcome.status)) for outcome in unnamed if _kind(outcome))
         for (kind, status), _ in kinds.most_common() if len(unnamed) <= MAX_UNNAMED else ():
             alike = [o for o in unnamed if _kind(o) == kind and not self._is_explained(o, outcomes)]
-            if sentence := where_failing([*passed, *map(self._feature_test, alike)], status):
+            known = [o for o in alike if self.check.cases[_key(o)].lengths()] or alike
+            tests = where_failing([*passed, *map(self._feature_test, known)], status) if some_pass else ""
+            sentences = tests, self._places(alike)
+            if sentence := "; ".join(filter(None, sentences)):
                 which = _which(len(alike), failures, kind)
                 yield self.check.implementation.contract.rephrase(f"{which}{sentence}")
+
+    def _places(self, outcomes: Sequence[Outcome]) -> str:
+        """Which elements are wrong in all of these outcomes; empty where that is unknown."""
+        results: list[Wrong] = []
+        for outcome in outcomes:
+            failure, test = self.check.failures.get(_key(outcome)), self._test(outcome)
+            for expected, reply in zip(_each(test.expected), failure.replies if failure else (), strict=False):
+                if wrong := expected.wrong_elements(reply):
+                    results.append(wrong)
+        return wrong_places(results)
 
     def _feature_test(self, outcome: Outcome) -> FeatureTest:
         case = self.check.cases.get(_key(outcome))
@@ -173,7 +202,7 @@ class Explainer:
     def _reproductions(self, failing: Sequence[Outcome]) -> Iterator[Reproduction]:
         """Reproductions of the most frequent causes."""
         for cause, _ in Counter(map(_cause, failing)).most_common():
-            outcomes = sorted((o for o in failing if _cause(o) == cause), key=lambda o: o.dtype != "float32")
+            outcomes = sorted((o for o in failing if _cause(o) == cause), key=_simplicity)
             reproductions = filter(None, map(self.reproduction, outcomes[:MAX_TRIES]))
             yield from [first] if (first := next(reproductions, None)) else []
 
@@ -241,13 +270,21 @@ class FailingTest:
         return CaseTest(case, self.test.dtype, (call,), needs, implementation.understood).prepared()
 
     def _fails(self, call: Call) -> tuple[bool, float]:
-        """Whether a call fails with the same status and kind, and the seconds that its result took."""
+        """Whether a call fails with the same status, kind and diagnosis, and the seconds that its result took.
+
+        A call that needs a feature which the failing test does not need, such as an empty row, may fail for it.
+        """
+        if self.check.implementation.contract.needs((call,)) - self.test.needs - self.reproducing.harmless:
+            return False, 0.0
         test = self._alone(call)
         replies = run_test(self.check.implementation, test)
         if not isinstance(replies, tuple):  # its process has ended, and might again
             raise OutOfBudget
         outcome, _ = judge(self.check.implementation, test, replies)
         same = outcome.status == self.outcome.status and _kind(outcome) == _kind(self.outcome)
+        if same and (names := self.outcome.diagnosis):
+            diagnostician = self.check.diagnostician
+            same = any(diagnostician.explains(name, test.case, test.calls, replies, test.expected) for name in names)
         return same, sum(reply.seconds for reply in replies)
 
     def _depends_on_conventions(self, test: CaseTest) -> bool:
@@ -281,6 +318,17 @@ def _joined(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(joined)
 
 
+def _each(expected: object) -> Sequence[Expected]:
+    """The expected results of the calls of a test; empty for a case that compares calls in another way."""
+    each = expected if isinstance(expected, tuple) else ()
+    return each if all(isinstance(result, Expected) for result in each) else ()
+
+
+def _simplicity(outcome: Outcome) -> tuple[bool, int, int]:
+    """A sort key: float32 first, then cases that combine few features, then short names."""
+    return outcome.dtype != "float32", outcome.case.count("+"), len(outcome.case)
+
+
 def _cause(outcome: Outcome) -> Cause:
     return outcome.status, _kind(outcome), outcome.diagnosis
 
@@ -299,9 +347,9 @@ def _is_named(outcome: Outcome) -> bool:
 
 
 def _kind(outcome: Outcome) -> str:
-    """`numbers`, `infinite`, or the type of an error; empty for any other failure."""
+    """`numbers`, `infinite`, or the type of an error; empty for any other failure, and for marginal errors."""
     if outcome.status == Status.ERROR:
         return outcome.detail.partition(":")[0]
-    if outcome.error_ratio is None:
+    if outcome.error_ratio is None or outcome.detail.endswith(MARGINAL):
         return ""
     return "infinite" if outcome.error_ratio == math.inf else "numbers"

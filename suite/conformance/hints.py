@@ -13,7 +13,7 @@ from torch import Tensor
 from attnsuite.cases import Case
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.conformance.case_tests import CaseTest
-from attnsuite.conformance.check import Check
+from attnsuite.conformance.check import WIDER, Check
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.model import Operators, Outcome, Status
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
@@ -24,6 +24,8 @@ GPU = re.compile(r"cuda|triton|nvidia|rocm|\b[GX]PUs?\b|active driver", re.IGNOR
 NOT_INSTALLED = ("ModuleNotFoundError", "ImportError")
 MAX_SAMPLED = 40
 """Tests whose operators are recorded: one of each family, a few milliseconds each."""
+MIN_LACKING = 2
+"""Failing tests from which a missing feature is concluded."""
 EXPONENTIALS = ("exp", "softmax", "attention", "sigmoid", "tanh", "pow")
 """Parts of the names of PyTorch operators with which a softmax can be computed."""
 
@@ -55,13 +57,34 @@ def _in_other_arrays(check: Check, opened: Callable[[str], Check | None]) -> str
     for name, arrays in _other_signatures():
         other = opened(name)
         outcome = next(other.outcomes([(case, dtype)])) if other else None
-        if outcome is not None and (outcome.status == Status.PASSED or outcome.error_ratio is not None):
-            how = "correctly" if outcome.status == Status.PASSED else "with wrong numbers"
+        wider = outcome is not None and WIDER.fullmatch(outcome.detail)
+        if outcome is not None and (outcome.status == Status.PASSED or outcome.error_ratio is not None or wider):
+            how = "in a wider dtype" if wider else "with wrong numbers"
+            how = "correctly" if outcome.status == Status.PASSED else how
             return (
                 f"no plain test has a result with tensors of PyTorch; with arrays of {arrays} it computes "
                 f"{case.name} {how}: test it with --signature {name}"
             )
     return ""
+
+
+def lacks_hint(check: Check, outcomes: Sequence[Outcome]) -> str:
+    """The declaration that fits where all tests of a feature, and no others, raise or get no gradient; else empty."""
+    tested = [o for o in outcomes if (o.case, o.dtype) in check.cases and not o.validates_input]
+    needs = {o.key: check.inputs.needs(check.cases[o.case, o.dtype], o.dtype) for o in tested}
+    failing = [o for o in tested if o.fails]
+    passing = [o for o in tested if o.status == Status.PASSED]
+    if len(failing) < MIN_LACKING or not passing or not all(map(_is_refused, failing)):
+        return ""
+    for feature, words in check.implementation.contract.features.items():
+        if all(feature in needs[o.key] for o in failing) and not any(feature in needs[o.key] for o in passing):
+            declared = f'declare lacks={{"{feature}": "the reason"}}'
+            return f"every test of {words} fails, and no other: if that is meant, {declared}"
+    return ""
+
+
+def _is_refused(outcome: Outcome) -> bool:
+    return outcome.status == Status.ERROR or "no gradient reached" in outcome.detail
 
 
 def _other_signatures() -> Iterator[tuple[str, str]]:

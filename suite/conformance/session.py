@@ -17,7 +17,7 @@ from attnsuite.cases import Contract, NoReply
 from attnsuite.conformance.case_tests import CaseTests, Implementation, Result, Run
 from attnsuite.conformance.check import Check, OutcomesAt
 from attnsuite.conformance.explanation import Explainer
-from attnsuite.conformance.hints import call_hint, operator_hint, operators_used
+from attnsuite.conformance.hints import call_hint, lacks_hint, operator_hint, operators_used
 from attnsuite.conformance.known import Known, KnownBug, known_bugs, refuse_unmatched, xfails_of
 from attnsuite.conformance.request import CaseDtype, CheckRequest
 from attnsuite.contracts import contract as contract_named
@@ -123,7 +123,9 @@ class Session:
         self.explanations[implementation.name] = replace(
             Explainer(check).explanation(outcomes),
             operators=operators,
-            hint=self._call_hint(check, outcomes, target) or operator_hint(check, outcomes, operators),
+            hint=self._call_hint(check, outcomes, target)
+            or operator_hint(check, outcomes, operators)
+            or lacks_hint(check, outcomes),
             untested=() if implementation.declaration.shipped else implementation.declaration.untested,
         )
 

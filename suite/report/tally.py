@@ -171,10 +171,11 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
     return result
 
 
-def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
-    """A sort key: outcomes about the whole implementation first, wrong results above accepted bad input."""
+def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, bool, int]:
+    """A sort key: outcomes about the whole implementation, wrong results, empty inputs, accepted bad input."""
     accepted = group[0].status == Status.FAILED and group[0].detail.startswith(INPUT_VALIDATION)
-    return group[0].dtype != EVERY_CASE, accepted, not _example(group).diagnosis, -len(group)
+    empty = all("/no_" in f"/{outcome.case}" for outcome in group)
+    return group[0].dtype != EVERY_CASE, accepted, empty, not _example(group).diagnosis, -len(group)
 
 
 def _example(group: Sequence[Outcome]) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -164,6 +165,51 @@ def test_two_mistakes_are_named_together() -> None:
     assert named["causal/square_5"] == named["causal/square_16"] == ("unscaled + allows_one_future_key",)
     assert not any("+" in name for outcome in two_cases for name in outcome.diagnosis), "chance may explain two cases"
     assert 'together with "allows_one_future_key"' in next(o.detail for o in outcomes if o.case == "causal/square_16")
+
+
+def test_which_elements_are_wrong_is_reported() -> None:
+    _, found = explained("second_item_is_zero", "plain/small", "plain/many_items", "ranks/*", "keys/3")
+
+    assert any(line.endswith("only every second item of the output is wrong, and 0") for line in found.where), found
+
+
+@pytest.mark.slow
+def test_the_probability_of_dropout_that_nobody_requested_is_inferred() -> None:
+    _, found = explained("drops_always", "plain/small", "keys/3")
+
+    says = re.fullmatch(
+        r"results differ from call to call: weights are dropped with p = ([\d.]+), though no dropout was requested",
+        found.where[0],
+    )
+    assert says
+    assert abs(float(says[1]) - 0.3) < 0.03
+    assert found.reproductions == (), "a random failure has no smallest input"
+
+
+@pytest.mark.slow
+def test_a_wider_dtype_does_not_hide_wrong_numbers() -> None:
+    outcomes, _ = explained("in_double", "plain/small", "causal/square_5", "causal/square_16")
+
+    named = {outcome.case: outcome for outcome in outcomes}
+    assert named["plain/small"].detail == "output is float64, should be float32"
+    assert named["causal/square_5"].diagnosis, "its numbers are unscaled"
+    assert named["causal/square_5"].detail.endswith("; output is float64, should be float32")
+
+
+def test_a_missing_feature_is_proposed_as_a_declaration() -> None:
+    _, found = explained("has_no_backward", "plain/small", "gradients/plain", "gradients/value_alone")
+
+    assert found.hint.startswith("every test of gradients of query, key and value fails, and no other: ")
+    assert found.hint.endswith('declare lacks={"gradient": "the reason"}')
+
+
+@pytest.mark.slow
+def test_a_reproduction_keeps_what_the_contract_and_the_failure_need() -> None:
+    _, groups = explained("loses_gradients_of_groups", "plain/small", "gradients/grouped")
+    _, hidden = explained("nan_where_a_tile_is_hidden", "plain/small", "bool_mask/random", "bool_mask/square")
+
+    assert any("enable_gqa=True" in line for line in groups.reproductions[0].lines)
+    assert not any("clamp_min(-1e300)" in line for line in hidden.reproductions[0].lines), "no row is empty"
 
 
 # The smallest call

@@ -71,3 +71,45 @@ def unscaled_and_future(query: Tensor, key: Tensor, value: Tensor, *, is_causal:
     if is_causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(2) > 0, -math.inf)
     return scores.softmax(-1) @ value
+
+
+def second_item_is_zero(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Every second item is lost."""
+    output = scaled_dot_product_attention(query, key, value).clone()
+    if output.dim() == 4:
+        output[1::2] = 0
+    return output
+
+
+def drops_always(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Nobody has switched dropout off."""
+    return scaled_dot_product_attention(query, key, value, dropout_p=0.3)
+
+
+def in_double(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Unscaled under is_causal, and in float64."""
+    scale = 1.0 if is_causal else None
+    return scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale).double()
+
+
+def has_no_backward(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Its backward pass is missing."""
+    return scaled_dot_product_attention(query.detach(), key.detach(), value.detach())
+
+
+def loses_gradients_of_groups(
+    query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, enable_gqa: bool = False
+) -> Tensor:
+    """Grouped key heads get half of their gradient, as others do not."""
+    if key.shape[-3] != query.shape[-3]:
+        key = key / 2 + key.detach() / 2
+    return scaled_dot_product_attention(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa)
+
+
+def nan_where_a_tile_is_hidden(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None) -> Tensor:
+    """NaN in rows that may not attend to the first key; others are right, empty ones too."""
+    output = scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
+    if attn_mask is None or attn_mask.dtype != torch.bool:
+        return output
+    hidden = ~attn_mask[..., :1] & attn_mask.any(-1, keepdim=True)
+    return output.masked_fill(hidden, math.nan)

@@ -22,7 +22,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.cases.tensors import HALF
-from attnsuite.contracts.attention.computation.call import AttentionCall
+from attnsuite.contracts.attention.computation.call import INPUTS, AttentionCall
 from attnsuite.contracts.attention.computation.forward import (
     Dense,
     Partial,
@@ -346,6 +346,46 @@ PADDING = mutants(
             "keys are padded with zeros to a multiple of {}, and the padding is attended to", padded_keys, 16, 64,
             source="triton issue 2059", fit=padded_to),
     },
+)  # fmt: skip
+
+
+def _first_seen(call: AttentionCall) -> Tensor | None:
+    """The first key that each query may attend to, ... l 1, or the number of keys; None where nothing is hidden."""
+    seen = call.visible()
+    if seen is None or not call.keys:
+        return None
+    seen = seen.expand(call.scores_shape)
+    first = seen.to(torch.uint8).argmax(-1, keepdim=True)
+    return first.masked_fill(~seen.any(-1, keepdim=True), call.keys)
+
+
+def nan_for_hidden(tile: int) -> StepChange:
+    def change(output: Tensor, call: AttentionCall) -> Tensor:
+        first = _first_seen(call)
+        return output if first is None else output.masked_fill(first >= min(tile, call.keys), math.nan)
+
+    return with_result(change)
+
+
+def hidden_tiles(call: Call, reply: Reply) -> list[int]:
+    """The tiles that begin with hidden keys in all rows of NaN, and in no other row."""
+    query, key, value = (call.tensors[name] for name in INPUTS)
+    masks = {name: tensor for name, tensor in call.tensors.items() if name not in INPUTS}
+    first = _first_seen(AttentionCall(query, key, value, {**call.options, **masks}))
+    if first is None or reply.output is None or reply.output.shape[:-1] != first.shape[:-1]:
+        return []
+    nan = reply.output.isnan().all(-1, keepdim=True)
+    if not nan.any():
+        return []
+    low, high = int(first[~nan].max()) if not nan.all() else 0, int(first[nan].min())
+    return [tile for tile in (8, 16, 32, 64, 128, 256, 512, 1024) if low < tile <= high]
+
+
+LEADING = mutants(
+    Whole,
+    attention=at_sizes("gives_nan_for_{}_hidden_keys",
+        "a leading tile of {} keys that are all hidden gives NaN: −∞ minus −∞", nan_for_hidden, 64,
+        source="pytorch issue 127055", fit=hidden_tiles),
 )  # fmt: skip
 
 

@@ -1,0 +1,50 @@
+"""Which elements are wrong is reported only where all results show one pattern along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnsuite.conformance.places import Wrong, wrong_places
+
+ITEMS, HEADS, ROWS, COLUMNS = range(4)
+
+
+def wrong(shape: tuple[int, ...], axis: int, part: slice | list[int], number: float = 5.0) -> Wrong:
+    """A result whose elements in a part of one axis are wrong, and have this number."""
+    places = np.zeros(shape, dtype=bool)
+    np.moveaxis(places, axis, 0)[part] = True
+    return {"output": (places, np.where(places, number, 1.0))}
+
+
+@pytest.mark.parametrize(
+    ("results", "says"),
+    [
+        ([wrong((n, 2, 3, 4), ITEMS, slice(1, None, 2), 0.0) for n in (2, 5)],
+            "every second item of the output is wrong, and 0"),
+        ([wrong((2, 2, 3, 4), ITEMS, [1])] * 2, "the second of two items of the output is wrong"),
+        ([wrong((2, n, 3, 4), HEADS, [n - 1]) for n in (2, 3)], "the last head of the output is wrong"),
+        ([wrong((2, 2, n, 4), ROWS, slice(2, None), np.nan) for n in (4, 7)],
+            "each row from the third on of the output is wrong, and NaN"),
+        ([wrong((2, 4, 4), 0, [1])] * 2, "the second of two matrices of the output is wrong"),
+        ([wrong((n, 4, 4), 0, [0]) for n in (3, 4)], "the first matrix of the output is wrong"),
+        ([wrong((n, 8), 1, slice(4, 8)) for n in (3, 4)], "each column from the 5th on of the output is wrong"),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_all_results_show(results: list[Wrong], says: str) -> None:
+    assert wrong_places(results) == f"only {says}"
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        pytest.param([wrong((2, 2, 3, 4), ITEMS, [1])], id="one result"),
+        pytest.param([wrong((2, 2, 3, 4), ITEMS, slice(None))] * 2, id="all elements"),
+        pytest.param([wrong((1, 1, 1, 1), ITEMS, [0])] * 2, id="a single element"),
+        pytest.param([wrong((5, 2, 3, 4), ITEMS, [1]), wrong((5, 2, 3, 4), ITEMS, [3])], id="other items"),
+        pytest.param([wrong((5, 2), 0, [1]), {"gradient of key": wrong((5, 2), 0, [1])["output"]}], id="other tensors"),
+        pytest.param([], id="unknown"),
+    ],
+)  # fmt: skip
+def test_no_sentence_without_a_pattern(results: list[Wrong]) -> None:
+    assert wrong_places(results) == ""
