@@ -29,7 +29,7 @@ from attnsuite.worker import run_calls
 
 NAMES = [name for name in names() if name != "attention"]
 REGISTERED = registry.find([f"{name}/*" for name in NAMES])
-SHIPPED = [declaration for declaration in REGISTERED if declaration.backend is None]
+SHIPPED = [each for each in REGISTERED if each.backend is None and "cpu" not in each.lacks]
 WITH_BACKEND = [each for each in REGISTERED if each.backend is not None and each.backend.name != "flex"]
 """Without FlexAttention, which compiles for minutes."""
 TOO_LARGE = ("sizes/vit_b_16",)
@@ -47,7 +47,7 @@ DISTINCT = 3
 count as equal up to two."""
 of_every_contract = pytest.mark.parametrize("name", NAMES, scope="module")
 """The tests of one contract run one after the other and share its expected results, which take long."""
-LONG = {"kv_cache_attention", "multi_head_attention", "recurrent_gradient", "token_masking"}
+LONG = {"kv_cache_attention", "multi_head_attention", "recurrent_gradient", "token_masking", "varlen_attention"}
 """The contracts besides models whose tests of all mutants take more than five seconds."""
 of_every_contract_long_slowly = pytest.mark.parametrize(
     "name",
@@ -200,7 +200,8 @@ def takes_long(declaration: registry.Declaration) -> bool:
     """Whether it takes ten seconds and more: on images, and exports. The quickest of these always runs."""
     name = declaration.full_name
     quick = "vision_transformer/onnx_export.opset18"
-    return name in ("patch_embedding/loops", "vision_transformer/eager") or ("/onnx_export" in name and name != quick)
+    slow = ("patch_embedding/loops", "vision_transformer/eager", "varlen_attention/jax_nn")
+    return name in slow or ("/onnx_export" in name and name != quick)
 
 
 def is_older(declaration: registry.Declaration) -> bool:
