@@ -80,8 +80,9 @@ class Call:
 
     @property
     def need_weights(self) -> bool:
-        """Whether attention weights are requested."""
-        return bool(self.options.get("need_weights") or self.factory_options.get("need_weights"))
+        """Whether attention weights, or the numbers of a step, are requested."""
+        options = self.options.get("need_weights") or self.options.get("step")
+        return bool(options or self.factory_options.get("need_weights"))
 
 
 Calls = tuple[Call, ...]

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from attnsuite.conformance.session import Session
 
 Target = str | PathLike[str] | Callable[..., Any]
-AGAIN = ("signature", "isolate", "time_limit", "profile", "strict", "seed", "xfails")
+AGAIN = ("signature", "weights", "isolate", "time_limit", "profile", "strict", "seed", "xfails")
 """Options that change what a test does; the command that repeats a test has them."""
 
 
@@ -70,6 +70,7 @@ def run(options: Check) -> int:
 def _run(options: Check) -> int:
     hint = silent if options.quiet else print_hint
     declarations = chosen_or_refused(options.targets, options.except_, options.contract, options.signature)
+    declarations = _with_weights(declarations, options)
     refuse_broken(options.targets, declarations)
     _refuse_places(options)
     single_threaded()
@@ -133,15 +134,24 @@ def check(
         raise UsageError(f"check expects {takes}; got {type(target).__name__}")
     declarations = chosen([fspath(target) for target in targets], request.except_, contract, request.signature)
     refuse_broken([str(target)], declarations)
+    declarations = _with_weights(declarations, request)
     return _Check(request, declarations, None, silent).outcomes()
 
 
 def _function(function: Callable[..., Any], options: Check) -> list[Outcome]:
-    contract = contract_named(options.contract or "attention").name
+    contract = contract_named(options.contract or registry.usual_contract(function)).name
     with registry.preserve_modes(function):
-        loaded = registry.from_function(function, contract, signature=options.signature or "")
+        weights = registry.weights_in(options.weights) if options.weights else {}
+        loaded = registry.from_function(function, contract, signature=options.signature or "", weights=weights)
         declaration = loaded.declaration
         return _Check(options, [declaration], None, silent, {declaration.full_name: loaded}).outcomes()
+
+
+def _with_weights(declarations: list[Declaration], options: Check) -> list[Declaration]:
+    """The declarations with the roles of `--weights`."""
+    if not options.weights:
+        return declarations
+    return [replace(each, weights=registry.weights_in(options.weights)) for each in declarations]
 
 
 @dataclass

@@ -44,6 +44,12 @@ def _signature(word: str, text: str) -> str:
     return signature(text).name
 
 
+def _weights(word: str, text: str) -> str:
+    from attnsuite.registry import weights_in
+
+    return ",".join(f"{role}={layer}" for role, layer in weights_in(text).items())
+
+
 def _check_shape(text: str) -> None:
     from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
 
@@ -162,6 +168,12 @@ class Check:
     fail_fast: bool = option(False, "--fail-fast -x", "stop at the first failure that is not a known bug")
     junit: str | None = option(None, "--junit FILE", "write the outcomes as JUnit XML", file)
     signature: str | None = SIGNATURE
+    weights: str | None = option(
+        None,
+        "--weights ROLES",
+        "the layers of a module by role, as q=first,k=second,v=third,o=last; also qkv and kv",
+        _weights,
+    )
     xfails: str | None = option(None, "--xfails FILE", "expected failures, as lines `case pattern: reason`", file)
     strict: bool = option(False, "--strict", "fail if bad input is accepted, as shipped implementations do")
     github: bool = option(False, "--github", "for GitHub Actions: annotate files that fail, append to the job summary")

@@ -420,7 +420,8 @@ class Check:
 
     def _is_core(self, test: CaseTest) -> bool:
         contract = self.implementation.contract
-        if self.implementation.declaration.backend or test.case.family != contract.core:
+        declaration = self.implementation.declaration
+        if declaration.backend or declaration.owns_weights or test.case.family != contract.core:
             return False
         if any(call.arguments & contract.optional for call in test.calls):
             return False  # a default, spelled out

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from attnsuite.contracts import contract, names
-from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.wrappers import WEIGHTED, around_module
+from attnsuite.registry.declaration import Declaration, Uncallable
 
 MAX_NAMED = 3
 """Names of arguments or weights in a message; of more, the others are counted."""
@@ -21,33 +21,39 @@ EVALUATED = "it is tested in evaluation mode"
 DROPS_NOTHING = ", in which nn.Dropout drops nothing"
 
 
-class Uncallable(Exception):
-    """A target that cannot be called as a function, in one line that says what to write instead."""
+def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Callable[..., Any], Declaration]:
+    """What tests of its contract call, and the declaration with a line about its conversion, empty for a function.
 
-
-def as_callable(target: Any, name: str, contract_name: str) -> tuple[Callable[..., Any], str]:
-    """What tests of a contract call, and one line about its conversion, empty for a function.
-
-    Of a class, an instance is made without arguments. A `torch.nn.Module` is put in evaluation mode. Where the contract
-    tests what a factory makes, a class is a factory and stays. `name` is for messages. Raises `Uncallable`.
+    Of a class, an instance is made with the declared arguments. A `torch.nn.Module` is put in evaluation mode; one with
+    weights of its own becomes a function that sets them. Where the contract tests what a factory makes, a class is a
+    factory and stays. `name` is for messages. Raises `Uncallable`.
     """
+    contract_name, arguments = declaration.contract, declaration.arguments
     if deferred := _deferred(target):
         raise Uncallable(f"{name} is {deferred}: its call returns before it computes; write a plain function")
+    if arguments and not isinstance(target, type):
+        raise Uncallable(f"{name} is no class: write it without the arguments {arguments}")
     if contract_name in names() and contract(contract_name).is_model:
-        return target, ""
-    conversions = []
-    if isinstance(target, type):
-        target = _instance(target, name)
-        conversions.append(f"{name} {A_CLASS}")
-    if is_module(target):
+        return target, declaration
+    if _is_module_or_class(target):
         if _without_forward(target):
             raise Uncallable(f"{name} is a module without a method forward")
+        from attnsuite.registry.modules import WEIGHTED, as_function, owns_weights  # imports torch
+
+        if contract_name == WEIGHTED and owns_weights(target):
+            function, says = as_function(target, name, arguments, declaration.weights or _declared_weights(target))
+            return function, replace(declaration, conversion=says, owns_weights=True)
+    conversions = []
+    if isinstance(target, type):
+        target = _instance(target, name, arguments)
+        conversions.append(f"{name} {A_CLASS}")
+    if is_module(target):
         _refuse_weights(target, name, contract_name)
         if target.training:
             target.eval()
             mode = EVALUATED + (DROPS_NOTHING if _has_dropout(target) else "")
             conversions.append(mode if conversions else f"{name} is a module: {mode}")
-    return target, "; ".join(conversions)
+    return target, replace(declaration, conversion="; ".join(conversions))
 
 
 def import_lines(declaration: Declaration) -> tuple[str, ...]:
@@ -87,10 +93,21 @@ def is_module(target: Any) -> bool:
     return isinstance(target, Module)
 
 
+def _is_module_or_class(target: Any) -> bool:
+    from torch.nn import Module
+
+    return is_module(target) or (isinstance(target, type) and issubclass(target, Module))
+
+
 def _without_forward(module: Any) -> bool:
     from torch.nn import Module
 
-    return getattr(module.forward, "__func__", None) is Module.forward
+    return getattr(module.forward, "__func__", module.forward) is Module.forward
+
+
+def _declared_weights(target: Any) -> Mapping[str, str]:
+    declared = getattr(target, "__attnsuite__", None)
+    return declared["weights"] if isinstance(declared, dict) else {}
 
 
 def _has_dropout(module: Any) -> bool:
@@ -111,21 +128,28 @@ def preserve_modes(target: Any) -> Iterator[None]:
             module.training = training
 
 
-def _instance(made: type, name: str) -> Any:
+def _instance(made: type, name: str, arguments: str) -> Any:
     from torch.autograd import Function
 
     if issubclass(made, Function):
         raise Uncallable(f"{name} is an autograd Function, which is not called but applied: name {name}.apply")
     if not any("__call__" in vars(each) for each in made.__mro__):
         raise Uncallable(f"{name} is a class whose instances cannot be called: give it a method __call__")
-    if required := _required(made):
+    if arguments:
+        from attnsuite.registry.modules import literal_arguments
+
+        positional, named = literal_arguments(arguments, name)
+    else:
+        positional, named = [], {}
+    if not arguments and (required := _required(made)):
         example = ", ".join(f"{each}=…" for each in required[:MAX_NAMED]) + (", …" if required[MAX_NAMED:] else "")
-        write = f"write an instance below it, mine = {name}({example}), and name that"
-        raise Uncallable(f"{name} is a class that is made with {_some(required)}: {write}")
+        raise Uncallable(f"{name} is a class that is made with {_some(required)}: name FILE.py:{name}({example})")
     try:
-        return made()
+        return made(*positional, **named)
     except Exception as error:
-        raise Uncallable(f"{name}() raises {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise Uncallable(
+            f"{name}{arguments or '()'} raises {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _required(made: type) -> list[str]:
@@ -138,20 +162,24 @@ def _required(made: type) -> list[str]:
 
 
 def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
-    """Raise Uncallable for a module with random weights of its own, for which no output is expected."""
+    """Raise Uncallable for a module with random weights of its own, in a contract that does not set them."""
     if not (own := [each for each, _ in module.named_parameters()]):
         return
-    says = f"{name} has weights of its own ({_some(own)}), so that no expected output is known"
-    if contract_name not in ("attention", WEIGHTED):
-        signature = contract(contract_name).signature if contract_name in names() else "the contract's signature"
-        raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
-    code = "".join(f"\n    {line}" for line in around_module(module))
-    where = f"the contract {WEIGHTED}, which gives them"
-    write = f"write a function around it in {where}, as below, and name it, FILE.py:{WEIGHTED}"
-    raise Uncallable(f"{says}: {write}\n{code}")
+    says = f"{name} has weights of its own ({_some(own)}), which {contract_name} does not know"
+    if contract_name == "attention":
+        raise Uncallable(f"{says}: say --contract multi_head_attention, whose tests set them")
+    signature = contract(contract_name).signature if contract_name in names() else "the contract's signature"
+    raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
 
 
 def _some(words: list[str]) -> str:
     """The first MAX_NAMED words, and how many more there are."""
     more = f" and {len(words) - MAX_NAMED} more" if words[MAX_NAMED:] else ""
     return ", ".join(words[:MAX_NAMED]) + more
+
+
+def usual_contract(target: Any) -> str:
+    """The contract of an object, where its user names none: that of modules with weights, or attention."""
+    from attnsuite.registry.modules import WEIGHTED, owns_weights
+
+    return WEIGHTED if _is_module_or_class(target) and owns_weights(target) else "attention"

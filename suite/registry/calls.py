@@ -13,8 +13,8 @@ from typing import Any
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import UsageError
-from attnsuite.registry.callables import ANY_NUMBER, Uncallable, is_module
-from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.callables import ANY_NUMBER, is_module
+from attnsuite.registry.declaration import Declaration, Uncallable
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,

@@ -16,6 +16,10 @@ OWN = ("attnsuite.implementations.", "attnsuite.benchmark.stopwatch.")
 """The modules that ship with attnsuite begin like this: registered implementations, and copies for timer audits."""
 
 
+class Uncallable(Exception):
+    """A target that cannot be called as a function, in one line that says what to write instead."""
+
+
 @dataclass(frozen=True)
 class Declaration:
     """One implementation as its source declares it, known without importing it.
@@ -60,6 +64,12 @@ class Declaration:
     """What was assumed of its inputs in that case, where their names do not show it, once it is loaded; or empty."""
     conversion: str = ""
     """How a class or module was made callable; empty for a function, and before it is loaded."""
+    arguments: str = ""
+    """The arguments of its class, as the user writes them after it: `(128, 4)`; or empty."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The layers of a module by role, where the user or its author names them."""
+    owns_weights: bool = False
+    """Whether it is a module whose weights tests set, once it is loaded."""
 
     def __post_init__(self) -> None:
         # a file may have any name, and the name is printed in every table
@@ -127,6 +137,7 @@ def implementation(
     signature: str | None = None,
     contract: str | None = None,
     compiles: str = "",
+    weights: Mapping[str, str] | None = None,
 ) -> Callable[[Function], Function]: ...
 def implementation(function: Callable[..., Any] | None = None, /, **arguments: Any) -> Any:
     """Declare a function as an implementation. Its folder is its contract, its file its name.
@@ -141,6 +152,7 @@ def implementation(function: Callable[..., Any] | None = None, /, **arguments: A
     - `contract` names its contract, where the file is in no folder of that name.
     - `compiles` says what it compiles for new shapes or features, where that takes seconds each time: `attnsuite run`
       then tests it on a sample.
+    - `weights` names the layers of a module by role, where their names do not: `{"q": "first", "k": "second"}`.
 
     >>> @implementation(variant="plain", lacks={"dropout": "weights are never dropped"})
     ... def attention(query, key, value): ...
@@ -172,6 +184,7 @@ def implementation_arguments(
     signature: Any = None,
     contract: Any = None,
     compiles: Any = "",
+    weights: Any = None,
 ) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
     for argument, value, known in (("signature", signature, signatures()), ("contract", contract, contract_names())):
@@ -183,7 +196,7 @@ def implementation_arguments(
         raise TypeError(f"compiles is {compiles!r}; expected a sentence")
     if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
         raise TypeError(f"requires is {requires!r}; expected a list of libraries, such as ['jax']")
-    for argument, value in (("lacks", lacks), ("conventions", conventions)):
+    for argument, value in (("lacks", lacks), ("conventions", conventions), ("weights", weights)):
         if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) for key in value or {}):
             raise TypeError(f"{argument} is {value!r}; expected a dict with names as keys")
     for feature, reason in (lacks or {}).items():
@@ -198,6 +211,7 @@ def implementation_arguments(
         "requires": tuple(requires),
         "lacks": dict(lacks or {}),
         "conventions": dict(conventions or {}),
+        "weights": dict(weights or {}),
         "signature": signature or "",
         "signature_by": ("@implementation",) if signature else (),
     }

@@ -7,7 +7,7 @@ import operator
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -18,10 +18,10 @@ from typing import Any
 
 from attnsuite.model import UsageError
 from attnsuite.registry.backends import PARAMETER, with_backend
-from attnsuite.registry.callables import Uncallable, as_callable
+from attnsuite.registry.callables import as_callable
 from attnsuite.registry.calls import adapt, library_of, parameters, with_signature
 from attnsuite.registry.choice import candidates, chosen, instead, why_none
-from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing
+from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, Uncallable
 from attnsuite.registry.files import comes_from, imported_names, locate, module_of_file, on_path
 from attnsuite.registry.naming import taken_as_attention
 from attnsuite.registry.side_effects import capture_output, preserve_process_state
@@ -127,7 +127,11 @@ def missing_library(declaration: Declaration) -> Missing | None:
 
 
 def from_function(
-    function: Callable[..., Any], contract: str = "attention", name: str = "", signature: str = ""
+    function: Callable[..., Any],
+    contract: str = "attention",
+    name: str = "",
+    signature: str = "",
+    weights: Mapping[str, str] | None = None,
 ) -> Loaded:
     """The record of a function of this process. It names a module or file only if a worker can import it there.
 
@@ -151,12 +155,11 @@ def from_function(
         if declared is not None and source:
             name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
     try:
-        converted, conversion = as_callable(function, name, contract)
+        whole = Declaration(contract, name, qualified, module, source, weights=weights or {})
+        converted, declaration = as_callable(function, name, whole)
     except Uncallable as error:
         raise UsageError(str(error)) from None
-    declaration = with_signature(
-        Declaration(contract, name, qualified, module, source, conversion=conversion), signature
-    )
+    declaration = with_signature(declaration, signature)
     try:
         declaration, called = adapt(_completed(declaration, converted), converted)
     except (AmbiguousSignature, Uncallable) as error:
@@ -215,10 +218,10 @@ def _function(declaration: Declaration) -> tuple[Declaration, Any]:
         message += f"; {instead(module, file, name)}" if is_chosen else ""
         raise (UsageError(message) if declaration.own else TypeError(message))
     try:
-        converted, conversion = as_callable(function, name, declaration.contract)
+        converted, declaration = as_callable(function, name, declaration)
     except Uncallable as error:
         raise (UsageError(str(error)) if declaration.own else TypeError(str(error))) from None
-    return replace(declaration, conversion=conversion), converted
+    return declaration, converted
 
 
 def _others(module: ModuleType, declaration: Declaration) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.registry.callables import Uncallable
 from attnsuite.registry.calls import POSITIONAL, function_parameters
-from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.declaration import Declaration, Uncallable
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, recognition_note, signature
 from attnsuite.registry.signatures.signature import INPUTS
 

@@ -21,6 +21,8 @@ HOMES = ("attnsuite", "attnsuite.registry")
 UNDECORATED = "decorates no function with @implementation"
 MAX_LISTED = 12
 """Names in a message; of more, the others are counted."""
+LAYERS = frozenset({"Linear", "LazyLinear", "Parameter", "MultiheadAttention"})
+"""The names by which a source shows that a class of it has weights."""
 METHODS = ("__call__", "forward")
 """The methods that define the parameters of an instance: of a class, and of a module."""
 
@@ -51,6 +53,8 @@ class FileSource:
     lines: tuple[tuple[str, int], ...] = ()
     problem: str = ""
     """Why the file cannot be read as Python, in one line that says where; or empty."""
+    weighted: frozenset[str] = frozenset()
+    """The classes that make layers with weights, and the names of their instances."""
 
     def contract_of(self, name: str) -> str | None:
         """The contract that the decorator of this function names."""
@@ -166,6 +170,7 @@ def _parsed(source: bytes, file: Path) -> FileSource:
         _first_line(tree),
         tuple(_function(node, mark) for node, mark in marked),
         tuple((node.name, node.lineno) for node in defined),
+        weighted=_weighted(statements),
     )
 
 
@@ -182,6 +187,26 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(getattr(statement, block, []))
             for inner in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
                 yield from _statements(inner.body)
+
+
+def _weighted(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names of classes that use a layer with weights, or another such class; and of what they make."""
+    weighted: set[str] = set()
+    for node in statements:
+        if isinstance(node, ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+        else:
+            continue
+        within = {
+            each.id if isinstance(each, ast.Name) else each.attr
+            for each in ast.walk(node)
+            if isinstance(each, ast.Name | ast.Attribute)
+        }
+        if within & (weighted | LAYERS):
+            weighted.update(names)
+    return frozenset(weighted)
 
 
 def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:

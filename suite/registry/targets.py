@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +19,12 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
-from attnsuite.registry.source import FileSource, decorated, listed, of_function, read
+from attnsuite.registry.source import LAYERS, FileSource, decorated, listed, of_function, read
 
+CALLED = re.compile(r"(.+:[\w.]+)(\(.*\))", re.DOTALL)
+"""A target with the arguments of a class: `file.py:Attention(128, 4)`."""
+WEIGHTED = "multi_head_attention"
+"""The contract of classes with weights of their own, unless the user or a name says otherwise."""
 LONGEST_PATH = 4096
 """Bytes of the longest path that Linux opens (PATH_MAX)."""
 LONGEST_NAME = 1024
@@ -44,6 +49,7 @@ def find(
     - `path/to/file.py`: its decorated functions; without any, the function named like the contract, else the only
       public one; an instance of one of its classes comes before the class;
     - `path/to/file.py:function` and `package.module:function`: no decorator needed;
+    - `path/to/file.py:Class(128, 4)`: an instance that is made with these arguments;
     - `TARGET+BACKEND`: a target with an attention, named in any of these ways, as its backend:
       `transformer/eager+chunked`.
 
@@ -135,7 +141,7 @@ def _place(declaration: Declaration) -> str:
     function = declaration.function
     if declaration.own and not declaration.named and (declaration.broken or not _is_decorated(declaration)):
         function = ""
-    return ":".join(filter(None, (declaration.module or declaration.file, function)))
+    return ":".join(filter(None, (declaration.module or declaration.file, function))) + declaration.arguments
 
 
 def _same(first: Declaration, second: Declaration) -> bool:
@@ -166,7 +172,16 @@ def _implied_contract(declaration: Declaration, known: Sequence[str]) -> str:
     """The contract that the folder of a file or module is named after, else its function, or attention."""
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     names = (*path[-2:-1], declaration.function.rpartition(".")[2])
-    return next((name for name in names if name in known), DEFAULT_CONTRACT)
+    default = WEIGHTED if _has_weights(declaration) else DEFAULT_CONTRACT
+    return next((name for name in names if name in known), default)
+
+
+def _has_weights(declaration: Declaration) -> bool:
+    """Whether the source of a class, or of all classes of a file without functions, makes layers with weights."""
+    source = read(Path(declaration.file)) if declaration.file else FileSource()
+    if declaration.function:
+        return declaration.function in source.weighted | LAYERS
+    return bool(source.lines) and {name for name, _ in source.lines} <= source.weighted
 
 
 @dataclass(frozen=True)
@@ -185,6 +200,8 @@ class _Search:
 
     def named(self, target: str) -> list[Declaration]:
         """The declarations that a target names. UsageError if it names nothing."""
+        if called := CALLED.fullmatch(target):
+            return [replace(each, arguments=called[2]) for each in self.named(called[1])]
         if declarations := _clear(target, _matching(target, self.registered)):
             return declarations
         if "+" in target and not _is_path(target):

@@ -210,7 +210,7 @@ def replies_from(result: Any, calls: Sequence[Call]) -> list[Reply]:
 
 FROM_IMPORT = (
     *("function", "parameters", "requires", "lacks", "conventions"),
-    *("conversion", "untested", "rewrites_calls", "guessed", "assumption"),
+    *("conversion", "untested", "rewrites_calls", "guessed", "assumption", "owns_weights"),
 )
 """The fields of a declaration that only an import can determine."""
 

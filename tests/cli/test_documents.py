@@ -13,7 +13,7 @@ import pytest
 
 from attnsuite.model import FAILURES
 
-HOME = Path(__file__).parents[1] / "submissions" / "documents"
+HOME = Path(__file__).parents[2] / "examples" / "documents"
 StatusOf = Callable[..., object]
 
 
@@ -83,13 +83,10 @@ OWN = (
         ("float32", "float16"),
     ),
     Own(
-        "doc_001.py:multi_head_attention",
+        "doc_001.py:MultiHeadAttention(128, 4)",
         "multi_head_attention",
-        {
-            ("*", "the scores are divided by the root of the width of all heads together"): "the scale is a head's",
-            ("plain/*", CORE): "maps have widths of their own, and w_output may be left out",
-        },
-        ("plain", "documents", "heads"),
+        {("*", "the scores are divided by the root of the width of all heads together"): "the scale is a head's"},
+        ("plain/one_sequence", "heads/many", "documents/doc-001/*"),
         ("float32",),
     ),
     Own(
@@ -107,7 +104,11 @@ OWN = (
             ("plain/minus_infinity", "is nan, should be"): "the largest score is subtracted before the exponential",
         },
     ),
-    Own("doc_003.py:multi_head_attention", "multi_head_attention", {}, ("documents/doc-003/*",)),
+    Own("doc_003.py:SelfAttention_v1(3, 2)", "multi_head_attention", {}, ("documents/doc-003/*",)),
+    Own("doc_003.py:SelfAttention_v2(3, 2)", "multi_head_attention", {}, ("documents/doc-003/*",)),
+    Own("doc_003.py:CausalAttention", "multi_head_attention", {}, ("documents/doc-003/*", "causal")),
+    Own("doc_003.py:MultiHeadAttentionWrapper", "multi_head_attention", {}, ("documents/doc-003/*", "causal")),
+    Own("doc_003.py:MultiHeadAttention", "multi_head_attention", {}, ("documents/doc-003/*", "causal")),
     Own(
         "doc_004.py:attention_weights",
         "attention_weights",
@@ -148,10 +149,14 @@ OWN = (
         ("float32",),
     ),
     Own(
-        "doc_004.py:multi_head_attention",
+        "doc_004.py:MultiHeadAttention",
         "multi_head_attention",
-        {("plain/*", CORE): "maps have widths of their own, and w_output may be left out"},
-        ("plain", "documents", "heads"),
+        {
+            ("causal/low_scores", "so that an empty row attends to all"): "−∞ hides, and no finite number",
+            ("numerics/low_scores", "so that an empty row attends to all"): EMPTY,
+        },
+        ("plain/one_sequence", "heads", "mask", "causal", "numerics", "documents/doc-004/11.5.2-mha-literal-*"),
+        ("float32",),
     ),
     Own(
         "doc_004.py:positional_encoding",

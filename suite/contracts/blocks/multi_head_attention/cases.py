@@ -35,6 +35,9 @@ from attnsuite.judging.patterns import repeated as repeated_draws
 from attnsuite.judging.precision import Bounded
 from attnsuite.model import STEP
 
+SELF: dict[str, Any] = {"queries": 5, "keys": 5, "one_sequence": True}
+"""Self-attention of a sequence."""
+
 
 def with_empty_rows(random: Generator) -> Array:
     """A mask b h l s in which some queries have no visible keys."""
@@ -50,12 +53,15 @@ def cases() -> list[Case]:
         case("plain/usual", "two heads of queries and keys"),
         case("plain/square", "equal sizes: swapped axes still fit", batch=4, queries=4, keys=4, num_heads=4),
         case("plain/many_keys", "129 keys, one more than a tile of 128", queries=2, keys=129),
+        case("plain/one_sequence", "self-attention", **SELF),
+        case("plain/long_sequence", "self-attention of 129 positions", **SELF | {"queries": 129, "keys": 129}),
         case("plain/no_keys", "no keys: zeros", keys=0),
         case("plain/no_queries", "no queries", queries=0),
         case("plain/no_items", "an empty batch", batch=0),
         *documented(),
         *sizes(),
         *masks(),
+        *one_sequence(),
         *dropout(),
         *weights(),
         *backend(),
@@ -88,6 +94,29 @@ def sizes() -> Iterator[Case]:
     yield case("bias/all", "all four biases", out_width=5, biases=BIASES)
     yield case("output_map/square", "a square map", out_width=8)
     yield case("output_map/square_biased", "a square map with a bias", out_width=8, biases=("b_output",))
+
+
+def one_sequence() -> Iterator[Case]:
+    """Self-attention with the options of other cases: modules with one input have these alone."""
+    mapped: dict[str, Any] = {"out_width": 8, "biases": BIASES, **SELF}
+    yield case("heads/one_sequence", "self-attention, 12 heads", **SELF | {"num_heads": 12, "head_width": 2})
+    yield case("heads/one_item", "self-attention of one item with one head", **SELF | {"batch": 1, "num_heads": 1})
+    square = {"batch": 4, "num_heads": 4, "queries": 4, "keys": 4}
+    yield case("heads/square_sequence", "as many items as heads and positions", **SELF | square)
+    yield case("output_map/biased_sequence", "self-attention, all biases and a square map", **mapped)
+    yield case("output_map/one_sequence", "self-attention, a square map", **SELF, out_width=8)
+    yield case("mask/one_sequence", "self-attention, lengths", mask=lambda _: valid([3, 4], 5)[:, None], **SELF)
+    yield case("mask/of_sequence", "self-attention, two axes: the same for all items", mask=random_mask(5, 5), **SELF)
+    yield case("causal/one_sequence", "self-attention", is_causal=True, **SELF)
+    yield case("output_map/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped)
+    long = {"queries": 70, "keys": 70, "num_heads": 3}
+    yield case("causal/long_sequence", "self-attention of 70 positions", is_causal=True, **SELF | long)
+    yield case(
+        "numerics/one_sequence", "scores whose exponentials overflow", PRECISE, is_causal=True, peak=400.0, **SELF
+    )
+    yield case("weights/one_sequence", "the weights of self-attention", need_weights=True, **SELF)
+    yield case("weights/causal_sequence", "the same, causal", need_weights=True, is_causal=True, **SELF)
+    yield repeated(case("again/one_sequence", "self-attention three times", PRECISE, is_causal=True, **SELF))
 
 
 def masks() -> Iterator[Case]:

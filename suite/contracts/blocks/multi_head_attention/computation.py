@@ -36,6 +36,7 @@ def oracle(
     b_output: WithError | None = None,
     dropout_p: float = 0.0,
     keep_mask: Array | None = None,
+    drawn: bool = False,
     **options: Any,
 ) -> WithError:
     """The heads side by side, b l c, or mapped, b l o. `keep_mask`, b h l s, is False where a weight is dropped."""
@@ -63,6 +64,36 @@ def attention_weights(
         options.pop(unused, None)
     scores, allowed = _scores(query, key, w_query, w_key, num_heads, **options)
     return scores.softmax(allowed)
+
+
+def numbers_of(
+    step: str,
+    query: WithError,
+    key: WithError,
+    value: WithError,
+    w_query: WithError,
+    w_key: WithError,
+    w_value: WithError,
+    *,
+    num_heads: int,
+    b_query: WithError | None = None,
+    b_key: WithError | None = None,
+    b_value: WithError | None = None,
+    **unused: Any,
+) -> WithError:
+    """The numbers of a step, without a mask and dropout."""
+    kind, _, role = step.partition("_")
+    if kind in ("mapped", "split"):
+        inputs = {"query": (query, w_query, b_query), "key": (key, w_key, b_key), "value": (value, w_value, b_value)}
+        return _mapped(*inputs[role]) if kind == "mapped" else _split(_mapped(*inputs[role]), num_heads)
+    scores, allowed = _scores(query, key, w_query, w_key, num_heads, b_query=b_query, b_key=b_key)
+    if step in ("scores", "weights"):
+        return scores if step == "scores" else scores.softmax(allowed)
+    heads = scores.attend(_split(_mapped(value, w_value, b_value), num_heads), allowed)  # b h l v
+    if step == "heads":
+        return heads
+    back = heads.each(lambda array: array.swapaxes(1, 2))
+    return back if step == "heads_back" else back.each(lambda array: array.reshape(*array.shape[:2], -1))
 
 
 def visible(shape: tuple[int, ...], attn_mask: Array | None, is_causal: bool) -> Array:
@@ -147,6 +178,8 @@ class MultiHead(Steps):
         dropout_p: float = 0.0,
         attention: Attention | None = None,
         need_weights: bool = False,
+        step: str = "",
+        drawn: bool = False,
     ) -> Any:
         dtype, wide = query.dtype, self.wide(query)
         query, key, value, w_query, w_key, w_value = (
@@ -165,10 +198,20 @@ class MultiHead(Steps):
         attend, read = self.attend_without_backend, through_whole_identity
         if backend := self.choose(attention):
             attend, read = partial(self.attend_by_backend, backend, dtype), self.read
-        output = self.merge(self.with_bias(attend, heads, bias, options).to(wide))  # b l c
+        attended = self.with_bias(attend, heads, bias, options).to(wide)  # b h l v
+        output = merged = self.merge(attended)  # b l c
         if w_output is not None:
             output = self.to_output(output, w_output, b_output)
         output = self.finish(output, dropout_p).to(dtype)
+        if step:
+            values = self.to_values(value, w_value) if b_value is None else self.to_values(value, w_value) + b_value
+            inputs = {"key": self.to_keys(key, w_key, b_key), "query": self.to_queries(query, w_query, b_query)}
+            numbers = {f"mapped_{role}": x for role, x in (inputs | {"value": values}).items()}
+            numbers |= {name.replace("mapped", "split"): self.split(x, num_heads) for name, x in numbers.items()}
+            numbers |= {"heads": attended, "heads_back": attended.transpose(1, 2), "merged": merged}
+            numbers["scores"] = heads[0] @ heads[1].mT * self.factor(heads[0], heads[2])
+            numbers["weights"] = self.softmax(numbers["scores"])
+            return output, {step: numbers[step].to(dtype)}
         if not need_weights:
             return output
         weights = read(lambda values: attend((*heads[:2], values), self.options_to_read(options)), heads[2])

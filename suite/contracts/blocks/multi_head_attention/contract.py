@@ -2,7 +2,7 @@
 
     multi_head_attention(query, key, value, w_query, w_key, w_value, *, w_output=None, b_query=None, b_key=None,
                          b_value=None, b_output=None, num_heads, attn_mask=None, is_causal=False, dropout_p=0.0,
-                         attention=None, need_weights=False) -> output
+                         attention=None, need_weights=False, step="", drawn=False) -> output
 
     head_i = dropout(softmax((query w_query + b_query)_i (key w_key + b_key)_iᵀ / √p)) (value w_value + b_value)_i
     output = [head_1 … head_h] w_output + b_output
@@ -17,8 +17,9 @@ h heads, p = d/h head width. Vaswani et al., "Attention is all you need" (arXiv 
     w_output         None: the output is the heads side by side, b l c
     biases           None: nothing is added; b_output only with w_output
     b_key            adds the same to all scores of a query, so it changes roundings only
-    attn_mask        boolean, True means visible; 2 axes, broadcastable to l s, or 4, broadcastable to b h l s. 3 axes
-                     raise: broadcasting would read b l s as h l s where b = h
+    attn_mask        boolean, True means visible (hidden where `bool_mask` is declared as `may_not`); 2 axes,
+                     broadcastable to l s, or 4, broadcastable to b h l s. 3 axes raise: broadcasting would read b l s
+                     as h l s where b = h
     is_causal        query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s
     both of them     undefined: not tested
     empty row        a query without visible keys in a head gets zeros of it, also if there are no keys: with w_output
@@ -35,6 +36,10 @@ h heads, p = d/h head width. Vaswani et al., "Attention is all you need" (arXiv 
                      output is the same as without them. A backend's weights are read off it: after its call it is
                      called again without dropout and with the identity as values, as many columns at a time as the
                      values of a head have, the last call filled up with zeros
+    step             (output, {step: numbers}) is returned: `mapped_query`, `split_query` b h l p, and of key and value;
+                     `scores`, scaled, and `weights`, b h l s; `heads` b h l v, `heads_back` b l h v, `merged` b l c
+    drawn            True: a module's own weights are used, which it draws after torch.manual_seed. They are the given
+                     ones, which a document prints; with others the module is not tested
     rounding         sums may run in any order, in half types in float32: a bias first or last, all maps in one product,
                      heads one by one. Maps, scaled queries, scores, weights and heads may each be rounded to the dtype
     inputs           any strides, weights too; never modified; the output shares no memory with them or later outputs
@@ -46,7 +51,11 @@ h heads, p = d/h head width. Vaswani et al., "Attention is all you need" (arXiv 
 
 from __future__ import annotations
 
-from attnsuite.cases import Call, declare
+from dataclasses import replace
+
+import torch
+
+from attnsuite.cases import Call, Conventions, declare
 from attnsuite.contracts.attention.shared import LARGE, has_empty_row
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
@@ -85,6 +94,14 @@ def _columns(call: Call, role: str) -> int:
     return call.tensors[f"w_{role}"].shape[-1]
 
 
+def with_mask_of(call: Call, conventions: Conventions) -> Call:
+    """The call with the mask of these conventions: under `may_not`, True means hidden."""
+    mask = call.tensors.get("attn_mask")
+    if conventions.get("bool_mask") != "may_not" or mask is None or mask.dtype != torch.bool:
+        return call
+    return replace(call, tensors={**call.tensors, "attn_mask": ~mask})
+
+
 CONTRACT = declare(
     __name__,
     FEATURES,
@@ -96,6 +113,8 @@ CONTRACT = declare(
         "value_width": lambda call: _columns(call, "value") != _columns(call, "query"),
         "large": _large,
     },
+    conventions={"bool_mask": ("may", "may_not")},
+    adapt=with_mask_of,
     baseline="split_heads",
     lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
 )

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from attnsuite.cases import Calls, Case, ChangedCase, Replies
+from attnsuite.cases import Calls, Case, ChangedCase, Conventions, Replies
 from attnsuite.cases.backends import BackendCall, BackendCase
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.cases.documented import Arrange, DocumentedNumbers, DocumentedShape, example
+from attnsuite.cases.expected import AttentionWeights, Expected
 from attnsuite.cases.formula import FormulaCase
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import PRECISE, Array, Inputs, identity_values, numbers, valid
+from attnsuite.contracts.blocks.multi_head_attention import computation
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
 from attnsuite.contracts.blocks.multi_head_attention.draws import case, heads_of, scripts
 from attnsuite.contracts.sources import documents
@@ -26,6 +30,16 @@ from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Example, Source, Status
 
 OF_V1, OF_V2 = "doc-003/3.4.2-self-attention-v1", "doc-003/3.4.2-self-attention-v2"
+SEEDS = {
+    OF_V1: 123, OF_V2: 789, "doc-003/3.5.3-causal-attention-class": 123, "doc-003/3.6.1-head-wrapper": 123,
+    "doc-003/3.6.2-multi-head-split": 123,
+}  # fmt: skip
+"""The seeds under which the documents' modules draw their weights."""
+STEPS = (
+    *(f"{kind}_{role}" for kind in ("mapped", "split") for role in ("query", "key", "value")),
+    *("scores", "weights", "heads", "heads_back", "merged"),
+)
+"""What doc-001's module returns next to its output."""
 AFTER_MAPS = {
     "doc-003/3.4.1-stepwise-query-2": (OF_V1, slice(1, 2), False),
     "doc-003/3.5.1-causal-attention-pure": (OF_V2, slice(None), True),
@@ -46,7 +60,7 @@ SHAPES_OF_MAPS = {
 
 def documented() -> list[Case]:
     """Every quantity of an example that an output can show."""
-    return [*_values(), *_after_maps(), *_maps_alone(), *_heads_alone(), *_shapes(), *_refused()]
+    return [*_values(), *_drawn(), *_after_maps(), *_maps_alone(), *_heads_alone(), *_shapes(), *_refused()]
 
 
 def _values() -> Iterator[DocumentedNumbers]:
@@ -57,6 +71,40 @@ def _values() -> Iterator[DocumentedNumbers]:
     block = documents.examples()[BLOCK]
     heads = block.parameters["num_heads"]
     yield _printed(block, "weights", _showing(_inputs(block), "weights", heads), heads)
+
+
+class Drawn(ChangedCase):
+    """A case whose implementation draws its own weights under a seed."""
+
+    def __init__(self, base: Case, seed: int) -> None:
+        super().__init__(base)
+        self.seed, self.dtypes, self.source = seed, ("float32",), None
+
+    def calls(self, dtype: str) -> Calls:
+        return tuple(replace(call, seed=self.seed) for call in self.base.calls(dtype))
+
+
+def _drawn() -> Iterator[Drawn]:
+    for id, seed in SEEDS.items():
+        excerpt = documents.examples()[id]
+        heads, causal = excerpt.parameters.get("num_heads", 1), bool(excerpt.parameters["causal"])
+        yield Drawn(_printed(excerpt, "output", _inputs(excerpt), heads, causal, name="drawn", drawn=True), seed)
+
+
+class StepCase(ChangedCase):
+    """A case with a request for the numbers of a step."""
+
+    def __init__(self, base: FormulaCase, step: str) -> None:
+        super().__init__(base)
+        self.step, self.dtypes = step, PRECISE
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
+        plain = [replace(call, options={"num_heads": call.options["num_heads"]}) for call in calls]
+        formula = replace(case, oracle=partial(computation.numbers_of, self.step))
+        numbers = [formula.expected_output(call, conventions) for call in plain]
+        outputs = [case.expected_output(call, conventions) for call in plain]
+        steps = [{self.step: AttentionWeights(each, None)} for each in numbers]
+        return tuple(replace(output, attentions=named) for output, named in zip(outputs, steps, strict=True))
 
 
 def _after_maps() -> Iterator[DocumentedNumbers]:
@@ -129,6 +177,7 @@ def _printed(
     values: Array | None = None,
     name: str = "",
     columns: slice | None = None,
+    **more: Any,
 ) -> DocumentedNumbers:
     figures, factor = excerpt.gives(quantity, values), _factor(excerpt)
     remark = "" if factor == 1 else f", with queries {factor:.4f} as large"
@@ -138,7 +187,7 @@ def _printed(
         arranged = heads_of(output, heads) if by_head else output[..., columns or slice(None)]
         return arranged.reshape(numbers(figures.values).shape)
 
-    options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {})
+    options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {}) | more
     printed = case.with_inputs(*excerpt.named(quantity, remark, name), inputs, **options)
     return DocumentedNumbers(printed, figures, select, remark=remark)
 
@@ -238,6 +287,9 @@ def _steps(excerpt: Excerpt) -> Iterator[Case]:
     for quantity, (arrange, unusual) in arranged.items():
         shaped, shape = _shaped(excerpt, quantity, **unusual), excerpt.expected[quantity]
         yield DocumentedShape(shaped, excerpt.at(quantity), shape, arrange)
+    for step in STEPS:
+        name, why = excerpt.named(f"step_{step}")
+        yield StepCase(replace(_shaped(excerpt, step=step), name=name, why=why), step)
     for quantity, read in OF_BACKEND.items():
         yield ShapeInBackend(_shaped(excerpt, quantity), excerpt.at(quantity), excerpt.expected[quantity], read)
 

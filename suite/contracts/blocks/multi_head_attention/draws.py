@@ -35,12 +35,13 @@ def draw(
     size: float | Array = 1.0,
     peak: float = 3.0,
     mask: Mask | None = None,
+    one_sequence: bool = False,
     **shapes: tuple[int, ...],
 ) -> Inputs:
     """Inputs whose scores differ by several units, and values with a non-zero mean.
 
-    Missing widths are the `width` of all heads together; there is an output map if it has a width. A tensor's name with
-    a shape replaces that tensor.
+    Missing widths are the `width` of all heads together; there is an output map if it has a width. Of `one_sequence`
+    all three inputs are the queries. A tensor's name with a shape replaces that tensor.
     """
     width = width or num_heads * head_width
     value_columns = num_heads * value_head_width or width
@@ -60,6 +61,8 @@ def draw(
     inputs |= {name: array / np.sqrt(len(array)) for name, array in inputs.items() if name[:2] == "w_"}
     inputs |= {"query": size * inputs["query"], "key": size * inputs["key"], "value": inputs["value"] + 0.5}
     inputs["w_query"] = peak * inputs["w_query"]
+    if one_sequence:
+        inputs |= dict.fromkeys(("key", "value"), inputs["query"])
     return inputs if mask is None else inputs | {"attn_mask": mask(random)}
 
 
@@ -84,7 +87,7 @@ case = Formula(
     computation.oracle,
     POSITIONAL,
     draw,
-    options=("is_causal", "dropout_p", "need_weights"),
+    options=("is_causal", "dropout_p", "need_weights", "step", "drawn"),
     shared=("num_heads",),
     always={"num_heads": 2},
     weights=computation.attention_weights,

@@ -239,6 +239,7 @@ FROM_ATTENTION = {
     "mask_of_first_item": "uses_first_items_mask",
     "transposed_mask": "transposes_square_mask",
     "strictly_past": "excludes_the_diagonal",
+    "one_future_key": "allows_one_future_key",
     "future": "looks_ahead",
     "lower_right": "aligns_causal_at_the_end",
     "fills_what_follows_with_minus_1e9": "fills_future_with_minus_1e9",
@@ -304,6 +305,10 @@ WEIGHTS = mutants(
         )
     },
     softmax={
+        "softmax_over_dimension_1": Mutation(
+            "the softmax runs over dimension 1, so that a key's weights in all heads sum to 1",
+            lambda scores: scores.softmax(1).nan_to_num(0.0),
+        ),
         "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
         "weights_of_first_item": Mutation(
             "the weights of the first item serve all items", with_result(first_for_all())

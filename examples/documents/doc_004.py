@@ -1,4 +1,7 @@
-"""doc-004 as its reader types it: kernels, masked softmax, attentions, and the blocks of a Transformer and a ViT."""
+"""doc-004's functions and classes with the names and arguments that it prints: kernels, attentions, and their blocks.
+
+attnsuite check examples/documents/doc_004.py:MultiHeadAttention
+"""
 
 from __future__ import annotations
 
@@ -217,26 +220,6 @@ def additive_attention(
     module.W_q.weight, module.W_k.weight = nn.Parameter(w_query.T), nn.Parameter(w_key.T)
     module.w_v.weight = nn.Parameter(w_score[None])
     return module(query, key, value, None), module.attention_weights
-
-
-def multi_head_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    w_query: Tensor,
-    w_key: Tensor,
-    w_value: Tensor,
-    *,
-    num_heads: int,
-    w_output: Tensor | None = None,
-) -> Tensor:
-    width = w_query.size(1)
-    if w_output is None or {w_value.size(1), *w_output.shape} != {width}:
-        raise NotImplementedError("num_hiddens is the width of all maps, and there are four")
-    module = MultiHeadAttention(width, num_heads, 0.5).eval()
-    for layer, weight in ((module.W_q, w_query), (module.W_k, w_key), (module.W_v, w_value), (module.W_o, w_output)):
-        layer.weight = nn.Parameter(weight.T)
-    return module(query, key, value, None)
 
 
 def positional_encoding(x: Tensor) -> Tensor:

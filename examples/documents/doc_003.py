@@ -1,4 +1,8 @@
-"""doc-003 as its reader types it: from a softmax by hand to multi-head attention, all of one sequence with itself."""
+"""doc-003's classes with the names and arguments that it prints: from a softmax by hand to multi-head attention.
+
+attnsuite check "examples/documents/doc_003.py:SelfAttention_v1(3, 2)"
+attnsuite check examples/documents/doc_003.py:MultiHeadAttention
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ class SelfAttention_v1(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         keys, queries, values = x @ self.W_key, x @ self.W_query, x @ self.W_value
-        attn_scores = queries @ keys.transpose(-2, -1)
+        attn_scores = queries @ keys.T
         attn_weights = torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1)
         return attn_weights @ values
 
@@ -33,7 +37,7 @@ class SelfAttention_v2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)
-        attn_scores = queries @ keys.transpose(-2, -1)
+        attn_scores = queries @ keys.T
         attn_weights = torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1)
         return attn_weights @ values
 
@@ -104,55 +108,3 @@ class MultiHeadAttention(nn.Module):
 
 def attention_weights(scores: Tensor) -> Tensor:
     return softmax_naive(scores)
-
-
-def multi_head_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    w_query: Tensor,
-    w_key: Tensor,
-    w_value: Tensor,
-    *,
-    num_heads: int,
-    w_output: Tensor | None = None,
-    b_output: Tensor | None = None,
-    is_causal: bool = False,
-) -> Tensor:
-    """Whichever class the call has room for, with these weights in its layers."""
-    if query.shape != key.shape or not (torch.equal(query, key) and torch.equal(key, value)):
-        raise NotImplementedError("one sequence attends to itself")
-    if w_output is None:
-        module = _without_output(query, w_query, w_key, w_value, num_heads, is_causal)
-    else:
-        if not is_causal:
-            raise NotImplementedError("several heads are causal")
-        module = MultiHeadAttention(len(w_query), w_query.size(1), query.size(1), 0.0, num_heads)
-        _hand_over(module, w_query, w_key, w_value)
-        if w_value.size(1) != w_query.size(1) or w_output.size(1) != w_output.size(0):
-            raise NotImplementedError("all widths are one")
-        module.out_proj.weight = nn.Parameter(w_output.T)
-        module.out_proj.bias = nn.Parameter(torch.zeros_like(w_output[0]) if b_output is None else b_output)
-    return module.eval()(query)
-
-
-def _without_output(
-    x: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, num_heads: int, is_causal: bool
-) -> nn.Module:
-    sizes, width = (len(w_query), w_query.size(1) // num_heads), w_query.size(1) // num_heads
-    if num_heads == 1 and not is_causal:
-        module = SelfAttention_v2(*sizes)
-        _hand_over(module, w_query, w_key, w_value)
-        return module
-    if not is_causal or w_query.size(1) % num_heads:
-        raise NotImplementedError("several heads are causal, and of equal widths")
-    wrapper = MultiHeadAttentionWrapper(*sizes, x.size(1), 0.0, num_heads)
-    for head, *weights in zip(wrapper.heads, *(w.split(width, 1) for w in (w_query, w_key, w_value)), strict=True):
-        _hand_over(head, *weights)
-    return wrapper
-
-
-def _hand_over(module: nn.Module, w_query: Tensor, w_key: Tensor, w_value: Tensor) -> None:
-    module.W_query.weight = nn.Parameter(w_query.T)
-    module.W_key.weight = nn.Parameter(w_key.T)
-    module.W_value.weight = nn.Parameter(w_value.T)

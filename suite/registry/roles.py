@@ -1,0 +1,272 @@
+"""The roles of a module's parameters, of its constructor's arguments and of its inputs, recognised by their names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnsuite.model import UsageError
+from attnsuite.registry.declaration import Uncallable
+
+ROLES = {"q": "w_query", "k": "w_key", "v": "w_value", "o": "w_output"}
+"""Short names of the projections, and the contract's names of their weights."""
+FUSED = ("qkv", "kv")
+"""Roles of a matrix that has several projections below each other."""
+NAMES = {
+    "qkv": r"qkv|kqv|in_proj|c_attn|query_key_value",
+    "kv": r"(?<![a-z])(to_?)?kv(?![a-z])|key_value",
+    "q": r"(?<![a-z])[wb]?(to)?_?(qs?|query|queries)(?![a-z])",
+    "k": r"(?<![a-z])[wb]?(to)?_?(ks?|keys?)(?![a-z])",
+    "v": r"(?<![a-z])[wb]?(to)?_?(vs?|values?)(?![a-z])",
+    "o": r"out|(?<![a-z])[wb]?(to)?_?o(?![a-z])|dense|unify|final|(?<![a-z])(c_)?proj(ection)?(?![a-z])|merge|combine",
+}
+"""Names of a module's matrices and biases by role, the first that fits."""
+BEFORE_A_DIGIT_OR_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+SIZES = {
+    "dropout": r"drop|^p$",
+    "bias": r"bias",
+    "length": r"^(?!.*dim).*(context|block|max|len|seq|n_ctx|position)",
+    "value_head": r"^d_?v$|value_?(head_?)?(dim|size)",
+    "head": r"head_?(dim|size|width)|dim_?head|^d_?(k|q|h|head|keys)$",
+    "heads": r"head|^n?h$",
+    "inputs": r"^(d|dim|n|size|c)?_?in(puts?)?(_?(dim|size|features|channels|put))?$",
+    "width": r"dim|width|emb|model|hidden|feat|size|channels|units|^d$|^c$|^(d|dim|n|size|c)?_?out(put)?(_|$)",
+}
+"""Names of a constructor's arguments by meaning, the first that fits."""
+INPUTS = {
+    "mask": r"mask",
+    "lengths": r"len",
+    "is_causal": r"causal",
+    "key and value": r"context|memory|encoder|kv|key_?value|(?<![a-z])(y|x2|source|src)(?![a-z])",
+    "query": r"(?<![a-z])(x_?)?(q|query|queries)(?![a-z])",
+    "key": r"(?<![a-z])(x_?)?(k|key|keys)(?![a-z])",
+    "value": r"(?<![a-z])(x_?)?(v|value|values)(?![a-z])",
+}
+"""Names of the parameters of `forward` by meaning, the first that fits."""
+MAX_NAMED = 8
+"""Names of parameters in a message."""
+
+
+def weights_in(text: str) -> dict[str, str]:
+    """The layers by role in `q=lin_Q,k=lin_K`. UsageError for another form."""
+    pairs = [each.strip().partition("=") for each in text.split(",")]
+    if not all(role in (*ROLES, *FUSED) and layer for role, _, layer in pairs):
+        raise UsageError(
+            f"--weights {text}: expected layers by role, as q=lin_Q,k=lin_K; roles are q, k, v, o, qkv, kv"
+        )
+    return {role: layer for role, _, layer in pairs}
+
+
+def _role(name: str, names: Mapping[str, str]) -> str:
+    """The first meaning whose pattern a name fits, or empty."""
+    words = BEFORE_A_DIGIT_OR_CAPITAL.sub("_", name).lower()
+    return next((role for role, pattern in names.items() if re.search(pattern, words)), "")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a call for which a module is made."""
+
+    heads: int
+    width: int
+    """Of all heads together."""
+    inputs: int
+    value_head: int
+    length: int
+
+    def of(self, meaning: str) -> Any:
+        """The value of a constructor's argument with this meaning; None for another meaning."""
+        return {**vars(self), "head": self.width // max(self.heads, 1)}.get(meaning)
+
+
+class Config:
+    """A constructor's only argument, an object or a mapping of settings: each is found by its name."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
+
+    def __getattr__(self, name: str) -> Any:
+        meaning = _role(name, SIZES)
+        value = {"dropout": 0.5, "bias": True}.get(meaning, self._sizes.of(meaning))
+        if value is None or name.startswith("__"):
+            raise AttributeError(name)
+        return value
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The setting, as of a mapping."""
+        return getattr(self, name, default)
+
+
+def constructor(made: type, name: str, given: Mapping[str, Any]) -> Callable[[Sizes], dict[str, Any]]:
+    """The arguments of a class for the sizes of a call: sizes by their names, others as `given` or by default.
+
+    A size without a name that shows it is found by its value: the one that is given twice has the width's meaning.
+    Raises `Uncallable` for an argument that is neither a size nor given, and for a class without sizes.
+    """
+    parameters = [
+        each
+        for each in inspect.signature(made).parameters.values()
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    meanings = {each.name: _role(each.name, SIZES) for each in parameters}
+    if "width" not in meanings.values() and "inputs" in meanings.values():
+        meanings = {key: "width" if value == "inputs" else value for key, value in meanings.items()}
+    unknown = [
+        each.name
+        for each in parameters
+        if not meanings[each.name] and each.default is each.empty and each.name not in given
+    ]
+    is_config = len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower())
+    if is_config:
+        return lambda sizes: {unknown[0]: Config(sizes)}
+    if unknown:
+        write = f"write the class with its arguments, FILE.py:{made.__name__}(…)"
+        raise Uncallable(f"{name} is made with {', '.join(unknown)}, whose meaning is unknown; {write}")
+    if not {"width", "head"} & {*meanings.values()}:
+        takes = ", ".join(meanings) or "no arguments"
+        raise Uncallable(f"{name} takes {takes}: tests need modules of several widths; add an argument such as width")
+
+    def arguments(sizes: Sizes) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for each in parameters:
+            value = sizes.of(meanings[each.name])
+            if value is not None:
+                values[each.name] = value
+            elif each.name in given:
+                values[each.name] = given[each.name]
+            elif each.default is each.empty:
+                values[each.name] = 0.5 if meanings[each.name] == "dropout" else True
+        return values
+
+    return arguments
+
+
+def has_heads(made: type) -> bool:
+    """Whether a constructor takes a number of heads."""
+    names = inspect.signature(made).parameters
+    return any(_role(each, SIZES) == "heads" or re.search("conf|cfg|args", each.lower()) for each in names)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The parameters of a module by role. Several for a role are one for each head."""
+
+    matrices: Mapping[str, Sequence[str]]
+    biases: Mapping[str, Sequence[str]]
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """The name by which a role is reported: that of the layer."""
+
+    @property
+    def says(self) -> str:
+        """The roles in one line."""
+        by_role = ", ".join(f"{role} = {self.layers[role]}" for role in self.matrices)
+        lacking = [role for role in self.matrices if role not in self.biases]
+        rest = "no biases" if not self.biases else f"no bias of {', '.join(lacking)}" if lacking else "biases too"
+        return f"{by_role}; {rest}"
+
+
+def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping[str, str]) -> Roles:
+    """The roles of parameters, given by name and shape; those that are `written` come first.
+
+    Raises `Uncallable` for a role without a parameter, and for a parameter without a role.
+    """
+    layers = {each: _layer(each) for each in shapes}
+    chosen = {layer: role for role, layer in written.items()}
+    if strange := [layer for layer in chosen if layer not in {*layers.values(), *layers}]:
+        raise Uncallable(f"{name} has no parameter {strange[0]}; there are: {_listed(layers.values())}")
+    roles: dict[str, str] = {}
+    for layer in dict.fromkeys(layers.values()):
+        last = [part for part in layer.split(".") if not part.isdigit()][-1:]
+        members = [each for each in shapes if layers[each] == layer]
+        named = next((chosen[each] for each in (layer, *members) if each in chosen), "")
+        roles[layer] = named or _role("".join(last), NAMES) or _role(layer, NAMES)
+    matrices = [each for each, shape in shapes.items() if len(shape) > 1]
+    _complete(roles, [layers[each] for each in matrices])
+    by_role: dict[str, list[str]] = {}
+    biases: dict[str, list[str]] = {}
+    for each in shapes:
+        (by_role if each in matrices else biases).setdefault(roles[layers[each]], []).append(each)
+    have = {letter for role in by_role for letter in role}
+    missing = [role for role in "qkv" if role not in have]
+    strange = [
+        *by_role.pop("", []),
+        *biases.pop("", []),
+        *(bias[0] for role, bias in biases.items() if role not in by_role),
+    ]
+    if missing or strange:
+        says = f"no weights for {', '.join(missing)}" if missing else f"no role for {_listed(strange)}"
+        write = "say --weights q=NAME,k=NAME,v=NAME,o=NAME (or qkv=NAME) where it is a multi-head attention"
+        raise Uncallable(f"{name} has parameters {_listed(layers.values())}: {says}; {write}, else --contract")
+    order: list[str] = [role for role in ("qkv", "q", "kv", "k", "v", "o") if role in by_role]
+    shown = {
+        role: ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", layers[each]) for each in by_role[role]))
+        for role in order
+    }
+    return Roles({role: by_role[role] for role in order}, biases, shown)
+
+
+def _complete(roles: dict[str, str], matrices: Sequence[str]) -> None:
+    """Give roles to matrices whose names show none: four in the order q, k, v, o, or the last one, the output."""
+    layers = list(dict.fromkeys(matrices))
+    rest = [layer for layer in layers if not roles[layer]]
+    if len(rest) == len(layers) and len(layers) in (3, 4):
+        roles |= dict(zip(layers, ROLES, strict=False))
+    elif len(rest) == 1 and "o" not in roles.values() and {"q", "k", "v"} <= {*"".join(roles.values())}:
+        roles[rest[0]] = "o"
+
+
+def _layer(parameter: str) -> str:
+    """The layer of a parameter: its name without `weight` or `bias`."""
+    return re.sub(r"[._]?(weight|bias)$", "", parameter) or parameter
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if names[MAX_NAMED:] else "")
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What the parameters of a module's `forward` mean."""
+
+    inputs: Mapping[str, str]
+    """The input of the contract by parameter: `query`, `key`, `value`; `x` for all three, `key and value` for two."""
+    mask: str = ""
+    lengths: str = ""
+    is_causal: str = ""
+
+
+def forward_of(module: Any, name: str) -> Forward:
+    """The meaning of each parameter. Raises `Uncallable` for a required one without a meaning."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = [each for each in inspect.signature(module.forward).parameters.values() if each.kind not in kinds]
+    meanings = {each.name: _role(each.name, INPUTS) for each in parameters}
+    options = {
+        meaning: next((key for key, value in meanings.items() if value == meaning), "")
+        for meaning in ("mask", "lengths", "is_causal")
+    }
+    if attn := next((each for each in meanings if each == "attn_mask"), ""):
+        options["mask"] = attn
+    required = [each.name for each in parameters if each.default is each.empty and each.name not in options.values()]
+    inputs = required or [each.name for each in parameters[:1]]
+    if len(inputs) == 1:
+        return Forward({inputs[0]: "x"}, **options)
+    if len(inputs) == 2:
+        return Forward(dict(zip(inputs, ("query", "key and value"), strict=True)), **options)
+    by_name = {each: meanings[each] for each in inputs if meanings[each] in ("query", "key", "value")}
+    if len(inputs) == 3 and len({*by_name.values()}) != 3:
+        by_name = dict(zip(inputs, ("query", "key", "value"), strict=True))
+    if unknown := [each for each in inputs if each not in by_name]:
+        raise Uncallable(
+            f"{name}.forward needs {', '.join(unknown)}, which no test of multi_head_attention gives: give it a default"
+        )
+    return Forward(by_name, **options)
