@@ -112,7 +112,7 @@ BUDGETS = {
     "report": 3440,
     "documents": 3900,
     "export": 580,
-    "cli": 4000,
+    "cli": 4020,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 

@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -119,10 +120,9 @@ def as_function(
     maker = Maker(made, name, constructor(made, name, _given(target, name, arguments)))
     trial = Trial(maker, has_heads(made), weights or {})
     adapter, notes = trial.result()
-    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in INPUTS]
-    parameters += [
-        inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in adapter.options(trial.steps)
-    ]
+    by_place, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter(each, by_place) for each in INPUTS]
+    parameters += [inspect.Parameter(each, by_name, default=None) for each in adapter.options(trial.steps)]
 
     def multi_head_attention(*inputs: Tensor, **options: Any) -> Any:
         return adapter(*inputs, **options)
@@ -229,7 +229,7 @@ class Adapter:
         tensors = {name: each for name, each in named.items() if isinstance(each, Tensor)}
         items = [{**named, **dict(zip(tensors, item, strict=True))} for item in zip(*tensors.values(), strict=True)]
         if not items:
-            raise NotImplementedError("the module takes one item at a time, and there is none")
+            raise NotImplementedError("the module takes one item at a time, and the batch is empty")
         return torch.stack([parts(functional_call(module, dict(weights), (), item))[0] for item in items]), {}
 
     # Inputs
@@ -362,12 +362,8 @@ class Trial:
     def __init__(self, maker: Maker, has_heads: bool, written: Mapping[str, str]) -> None:
         self.maker, self.sizes = maker, TRIAL if has_heads else replace(TRIAL, heads=1, value_head=TRIAL.width)
         self.steps: frozenset[str] = frozenset()
-        random = torch.Generator().manual_seed(1)
-
-        def drawn(*size: int) -> Tensor:
-            return torch.randn(size, generator=random, dtype=torch.float64)
-
         width = self.sizes.width
+        drawn = partial(torch.randn, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         self.call = (drawn(ITEMS, QUERIES, width), drawn(ITEMS, KEYS, width), drawn(ITEMS, KEYS, width))
         self.values = {short: drawn(width, width) / 2 for short in ROLES}
         self.visible = torch.tensor([[True, False, True, True], [False, True, True, False]])[:, None, None]
@@ -386,17 +382,19 @@ class Trial:
         if any("quantized" in type(each).__module__ for each in module.modules()):
             raise Uncallable(f"{self.maker.name} is quantised: its weights cannot be set; give the module before that")
         forward = forward_of(module, self.maker.name)
-        if {*forward.inputs.values()} == {"x"}:
-            self.call = (self.call[1], self.call[1], self.call[1])
-        elif "key and value" in forward.inputs.values():
-            self.call = (self.call[0], self.call[1], self.call[1])
-        lazily = Adapter(self.maker, Roles({}, {}), forward).inputs(*self.call, self.sizes.heads)
+        query, key, value = self.call
+        first, last = (key, key) if "x" in forward.inputs.values() else (query, value)
+        self.call = (first, key, key if "key and value" in forward.inputs.values() else last)
+        self._fill_lazy(module, forward)
+        return module, forward
+
+    def _fill_lazy(self, module: nn.Module, forward: Forward) -> None:
+        """Call a module once whose parameters get their shapes in the first call."""
         if any(map(is_lazy, module.parameters())):
             try:
-                module(**lazily)
+                module(**Adapter(self.maker, Roles({}, {}), forward).inputs(*self.call, self.sizes.heads))
             except Exception as error:
                 raise Uncallable(self._raises(error)) from None
-        return module, forward
 
     def _raises(self, error: Exception) -> str:
         made = f"{self.maker.name}({', '.join(f'{k}={v!r}' for k, v in self.maker.arguments(self.sizes).items())})"
@@ -421,30 +419,28 @@ class Trial:
 
     def result(self) -> tuple[Adapter, list[str]]:
         """The adapter, and what is to be said about the module."""
-        every = [each for names in self.roles.matrices.values() for each in names]
-        free = not all(isinstance(self.module.get_submodule(each.rpartition(".")[0]), nn.Linear) for each in every)
-        fused = any(len(role) > 1 for role in self.roles.matrices)
         several = self.sizes.heads > 1
-        adapter = Adapter(self.maker, self.roles, self.forward, causal=self._looks_causal(), several_heads=several)
-        chosen = adapter
-        both = False, True
-        for turned, by_head, causal, by_item in itertools.product(both[: 1 + free], both[: 1 + fused], both, both):
-            way = replace(adapter, turned=turned, by_head=by_head, causal=causal, by_item=by_item)
-            if self._computes_formula(way):
-                chosen = way
-                break
+        usual = Adapter(self.maker, self.roles, self.forward, causal=self._looks_causal(), several_heads=several)
+        chosen = next(filter(self._computes_formula, self._ways(usual)), usual)
         output, steps = self._run(chosen)
         if output is None:
-            output, steps = self._run(replace(chosen, by_item=True))
-            chosen = replace(chosen, by_item=output is not None)
+            output, steps = self._run(chosen := replace(chosen, by_item=True))
         if output is None and self.error is not None:
             raise Uncallable(self._raises(self.error))
-        weights_shape = (ITEMS, self.sizes.heads, self.call[0].shape[1], KEYS)
-        unlike = {"weights"} if "weights" in steps and steps["weights"].shape != weights_shape else set[str]()
-        self.steps = frozenset(steps) - unlike
+        shapes = {"weights": (ITEMS, self.sizes.heads, self.call[0].shape[1], KEYS)}
+        self.steps = frozenset(step for step, each in steps.items() if each.shape == shapes.get(step, each.shape))
         if self.forward.mask and self.maker.made is not nn.MultiheadAttention:
             chosen = replace(chosen, mask=next(self._forms(chosen), "b h l s"))
         return chosen, [*self._notes(chosen)]
+
+    def _ways(self, usual: Adapter) -> Iterator[Adapter]:
+        """The ways in which the module may store its weights and take its inputs."""
+        every = [each for names in self.roles.matrices.values() for each in names]
+        free = not all(isinstance(self.module.get_submodule(each.rpartition(".")[0]), nn.Linear) for each in every)
+        fused = any(len(role) > 1 for role in self.roles.matrices)
+        both = False, True
+        for turned, by_head, causal, by_item in itertools.product(both[: 1 + free], both[: 1 + fused], both, both):
+            yield replace(usual, turned=turned, by_head=by_head, causal=causal, by_item=by_item)
 
     def _looks_causal(self) -> bool:
         """Whether names and buffers show that a module always hides later positions."""
@@ -500,6 +496,11 @@ class Trial:
         first, second = (self._run(adapter)[0] for _ in range(2))
         if not _near(first, second):
             yield "two equal calls in evaluation mode differ: something is random, as dropout that never ends"
+        if unused := self._unused(adapter):
+            yield f"forward does not use {', '.join(unused)}"
+
+    def _unused(self, adapter: Adapter) -> list[str]:
+        """The parameters on which the output does not depend."""
         with torch.enable_grad():
             weights = adapter.weights(self.module, self.values, dict.fromkeys(ROLES), self.sizes.heads)
             leaves = {name: each.clone().requires_grad_() for name, each in weights.items()}
@@ -507,8 +508,7 @@ class Trial:
             output, _ = adapter.called(self.module, leaves, named)
             gradients = torch.autograd.grad(output.sum(), [*leaves.values()], allow_unused=True)
         used: dict[str, Any] = dict(zip(leaves, gradients, strict=True))
-        if unused := [name for name, gradient in used.items() if gradient is None]:
-            yield f"forward does not use {', '.join(unused)}"
+        return [name for name, gradient in used.items() if gradient is None]
 
 
 def _near(actual: Any, expected: Tensor | None) -> bool:

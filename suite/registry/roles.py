@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from attnsuite.model import UsageError
@@ -107,47 +108,38 @@ class Config:
 
 
 def constructor(made: type, name: str, given: Mapping[str, Any]) -> Callable[[Sizes], dict[str, Any]]:
-    """The arguments of a class for the sizes of a call: sizes by their names, others as `given` or by default.
-
-    A size without a name that shows it is found by its value: the one that is given twice has the width's meaning.
-    Raises `Uncallable` for an argument that is neither a size nor given, and for a class without sizes.
-    """
-    parameters = [
-        each
-        for each in inspect.signature(made).parameters.values()
-        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
+    """The arguments of a class for the sizes of a call; those without a size are as `given`, or raise `Uncallable`."""
+    parameters = _named_parameters(made)
     meanings = {each.name: _role(each.name, SIZES) for each in parameters}
     if "width" not in meanings.values() and "inputs" in meanings.values():
         meanings = {key: "width" if value == "inputs" else value for key, value in meanings.items()}
-    unknown = [
-        each.name
-        for each in parameters
-        if not meanings[each.name] and each.default is each.empty and each.name not in given
-    ]
-    is_config = len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower())
-    if is_config:
+    needed = [each.name for each in parameters if each.default is each.empty and each.name not in given]
+    unknown = [each for each in needed if not meanings[each]]
+    if len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower()):
         return lambda sizes: {unknown[0]: Config(sizes)}
+    _refuse_sizes(made, name, meanings, unknown)
+    usual = {each: 0.5 if meanings[each] == "dropout" else True for each in needed}
+    return partial(_arguments, {**usual, **given}, meanings)
+
+
+def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Sizes) -> dict[str, Any]:
+    """The usual arguments, with the sizes in place of those that mean sizes."""
+    return {**usual, **{each: value for each, meaning in meanings.items() if (value := sizes.of(meaning)) is not None}}
+
+
+def _named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each for each in inspect.signature(function).parameters.values() if each.kind not in several]
+
+
+def _refuse_sizes(made: type, name: str, meanings: Mapping[str, str], unknown: Sequence[str]) -> None:
+    """Raise `Uncallable` for arguments of unknown meaning, and where none is a width."""
     if unknown:
         write = f"write the class with its arguments, FILE.py:{made.__name__}(…)"
         raise Uncallable(f"{name} is made with {', '.join(unknown)}, whose meaning is unknown; {write}")
     if not {"width", "head"} & {*meanings.values()}:
         takes = ", ".join(meanings) or "no arguments"
         raise Uncallable(f"{name} takes {takes}: tests need modules of several widths; add an argument such as width")
-
-    def arguments(sizes: Sizes) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for each in parameters:
-            value = sizes.of(meanings[each.name])
-            if value is not None:
-                values[each.name] = value
-            elif each.name in given:
-                values[each.name] = given[each.name]
-            elif each.default is each.empty:
-                values[each.name] = 0.5 if meanings[each.name] == "dropout" else True
-        return values
-
-    return arguments
 
 
 def has_heads(made: type) -> bool:
@@ -180,38 +172,47 @@ def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping
     Raises `Uncallable` for a role without a parameter, and for a parameter without a role.
     """
     layers = {each: _layer(each) for each in shapes}
-    chosen = {layer: role for role, layer in written.items()}
-    if strange := [layer for layer in chosen if layer not in {*layers.values(), *layers}]:
-        raise Uncallable(f"{name} has no parameter {strange[0]}; there are: {_listed(layers.values())}")
-    roles: dict[str, str] = {}
-    for layer in dict.fromkeys(layers.values()):
-        last = [part for part in layer.split(".") if not part.isdigit()][-1:]
-        members = [each for each in shapes if layers[each] == layer]
-        named = next((chosen[each] for each in (layer, *members) if each in chosen), "")
-        roles[layer] = named or _role("".join(last), NAMES) or _role(layer, NAMES)
+    roles = _roles_of_layers(layers, name, written)
     matrices = [each for each, shape in shapes.items() if len(shape) > 1]
     _complete(roles, [layers[each] for each in matrices])
     by_role: dict[str, list[str]] = {}
     biases: dict[str, list[str]] = {}
     for each in shapes:
         (by_role if each in matrices else biases).setdefault(roles[layers[each]], []).append(each)
-    have = {letter for role in by_role for letter in role}
-    missing = [role for role in "qkv" if role not in have]
-    strange = [
-        *by_role.pop("", []),
-        *biases.pop("", []),
-        *(bias[0] for role, bias in biases.items() if role not in by_role),
-    ]
-    if missing or strange:
-        says = f"no weights for {', '.join(missing)}" if missing else f"no role for {_listed(strange)}"
+    if complaint := _unclear(by_role, biases):
         write = "say --weights q=NAME,k=NAME,v=NAME,o=NAME (or qkv=NAME) where it is a multi-head attention"
-        raise Uncallable(f"{name} has parameters {_listed(layers.values())}: {says}; {write}, else --contract")
+        raise Uncallable(f"{name} has parameters {_listed(layers.values())}: {complaint}; {write}, else --contract")
     order: list[str] = [role for role in ("qkv", "q", "kv", "k", "v", "o") if role in by_role]
     shown = {
         role: ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", layers[each]) for each in by_role[role]))
         for role in order
     }
     return Roles({role: by_role[role] for role in order}, biases, shown)
+
+
+def _roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, str]) -> dict[str, str]:
+    """The role of each layer, of which `layers` has the parameters; empty where no name shows it."""
+    chosen = {layer: role for role, layer in written.items()}
+    if strange := [layer for layer in chosen if layer not in {*layers.values(), *layers}]:
+        raise Uncallable(f"{name} has no parameter {strange[0]}; there are: {_listed(layers.values())}")
+    roles: dict[str, str] = {}
+    for parameter, layer in layers.items():
+        last = "".join([part for part in layer.split(".") if not part.isdigit()][-1:])
+        named = chosen.get(layer) or chosen.get(parameter)
+        roles[layer] = named or roles.get(layer) or _role(last, NAMES) or _role(layer, NAMES)
+    return roles
+
+
+def _unclear(by_role: Mapping[str, Sequence[str]], biases: Mapping[str, Sequence[str]]) -> str:
+    """Which roles lack weights or have several, and which parameters lack a role; or empty."""
+    have = {letter for role in by_role for letter in role}
+    if missing := [role for role in "qkv" if role not in have]:
+        return f"no weights for {', '.join(missing)}"
+    strange = [*by_role.get("", []), *biases.get("", [])]
+    if strange := strange or [bias[0] for role, bias in biases.items() if role not in by_role]:
+        return f"no role for {_listed(strange)}"
+    forms = {role: {re.sub(r"\.\d+\.", ".*.", each) for each in names} for role, names in by_role.items()}
+    return next((f"several are {role}: {_listed(by_role[role])}" for role, form in forms.items() if len(form) > 1), "")
 
 
 def _complete(roles: dict[str, str], matrices: Sequence[str]) -> None:
@@ -247,21 +248,19 @@ class Forward:
 
 def forward_of(module: Any, name: str) -> Forward:
     """The meaning of each parameter. Raises `Uncallable` for a required one without a meaning."""
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = [each for each in inspect.signature(module.forward).parameters.values() if each.kind not in kinds]
+    parameters = _named_parameters(module.forward)
     meanings = {each.name: _role(each.name, INPUTS) for each in parameters}
-    options = {
-        meaning: next((key for key, value in meanings.items() if value == meaning), "")
-        for meaning in ("mask", "lengths", "is_causal")
-    }
-    if attn := next((each for each in meanings if each == "attn_mask"), ""):
-        options["mask"] = attn
+    by_meaning = {meaning: each for each, meaning in reversed(meanings.items())}
+    options = {meaning: by_meaning.get(meaning, "") for meaning in ("mask", "lengths", "is_causal")}
+    options["mask"] = "attn_mask" if "attn_mask" in meanings else options["mask"]
     required = [each.name for each in parameters if each.default is each.empty and each.name not in options.values()]
-    inputs = required or [each.name for each in parameters[:1]]
-    if len(inputs) == 1:
-        return Forward({inputs[0]: "x"}, **options)
-    if len(inputs) == 2:
-        return Forward(dict(zip(inputs, ("query", "key and value"), strict=True)), **options)
+    return Forward(_inputs_of(required or [each.name for each in parameters[:1]], meanings, name), **options)
+
+
+def _inputs_of(inputs: Sequence[str], meanings: Mapping[str, str], name: str) -> dict[str, str]:
+    """The input of the contract for each parameter, by their number, their names or their order."""
+    if len(inputs) < 3:
+        return dict(zip(inputs, ("x",) if len(inputs) == 1 else ("query", "key and value"), strict=True))
     by_name = {each: meanings[each] for each in inputs if meanings[each] in ("query", "key", "value")}
     if len(inputs) == 3 and len({*by_name.values()}) != 3:
         by_name = dict(zip(inputs, ("query", "key", "value"), strict=True))
@@ -269,4 +268,4 @@ def forward_of(module: Any, name: str) -> Forward:
         raise Uncallable(
             f"{name}.forward needs {', '.join(unknown)}, which no test of multi_head_attention gives: give it a default"
         )
-    return Forward(by_name, **options)
+    return by_name

@@ -66,34 +66,21 @@ def attention_weights(
     return scores.softmax(allowed)
 
 
-def numbers_of(
-    step: str,
-    query: WithError,
-    key: WithError,
-    value: WithError,
-    w_query: WithError,
-    w_key: WithError,
-    w_value: WithError,
-    *,
-    num_heads: int,
-    b_query: WithError | None = None,
-    b_key: WithError | None = None,
-    b_value: WithError | None = None,
-    **unused: Any,
-) -> WithError:
+def numbers_of(step: str, query: WithError, key: WithError, value: WithError, **options: Any) -> WithError:
     """The numbers of a step, without a mask and dropout."""
+    heads = int(options["num_heads"])
+    inputs = {"query": query, "key": key, "value": value}
+    maps = {name: _mapped(x, options[f"w_{name}"], options.get(f"b_{name}")) for name, x in inputs.items()}
     kind, _, role = step.partition("_")
     if kind in ("mapped", "split"):
-        inputs = {"query": (query, w_query, b_query), "key": (key, w_key, b_key), "value": (value, w_value, b_value)}
-        return _mapped(*inputs[role]) if kind == "mapped" else _split(_mapped(*inputs[role]), num_heads)
-    scores, allowed = _scores(query, key, w_query, w_key, num_heads, b_query=b_query, b_key=b_key)
+        return maps[role] if kind == "mapped" else _split(maps[role], heads)
+    scores = scaled_dot(_split(maps["query"], heads), _split(maps["key"], heads))
+    allowed = np.ones(scores.shape, bool)
     if step in ("scores", "weights"):
         return scores if step == "scores" else scores.softmax(allowed)
-    heads = scores.attend(_split(_mapped(value, w_value, b_value), num_heads), allowed)  # b h l v
-    if step == "heads":
-        return heads
-    back = heads.each(lambda array: array.swapaxes(1, 2))
-    return back if step == "heads_back" else back.each(lambda array: array.reshape(*array.shape[:2], -1))
+    attended = scores.attend(_split(maps["value"], heads), allowed)  # b h l v
+    back = attended if step == "heads" else attended.each(lambda array: array.swapaxes(1, 2))
+    return back.each(lambda array: array.reshape(*array.shape[:2], -1)) if step == "merged" else back
 
 
 def visible(shape: tuple[int, ...], attn_mask: Array | None, is_causal: bool) -> Array:
@@ -188,34 +175,35 @@ class MultiHead(Steps):
         b_query, b_key, b_value, w_output, b_output = (
             tensor if tensor is None else tensor.to(wide) for tensor in (b_query, b_key, b_value, w_output, b_output)
         )
-        heads = (
-            self.split(self.to_queries(query, w_query, b_query), num_heads),  # b h l p
-            self.split(self.to_keys(key, w_key, b_key), num_heads),  # b h s p
-            self.split(self.to_values(value, w_value), num_heads),  # b h s v
-        )
+        maps = self.to_queries(query, w_query, b_query), self.to_keys(key, w_key, b_key), self.to_values(value, w_value)
+        heads = self.split(maps[0], num_heads), self.split(maps[1], num_heads), self.split(maps[2], num_heads)
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
         options = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
         attend, read = self.attend_without_backend, through_whole_identity
         if backend := self.choose(attention):
             attend, read = partial(self.attend_by_backend, backend, dtype), self.read
         attended = self.with_bias(attend, heads, bias, options).to(wide)  # b h l v
-        output = merged = self.merge(attended)  # b l c
+        output = self.merge(attended)  # b l c
         if w_output is not None:
             output = self.to_output(output, w_output, b_output)
         output = self.finish(output, dropout_p).to(dtype)
         if step:
-            values = self.to_values(value, w_value) if b_value is None else self.to_values(value, w_value) + b_value
-            inputs = {"key": self.to_keys(key, w_key, b_key), "query": self.to_queries(query, w_query, b_query)}
-            numbers = {f"mapped_{role}": x for role, x in (inputs | {"value": values}).items()}
-            numbers |= {name.replace("mapped", "split"): self.split(x, num_heads) for name, x in numbers.items()}
-            numbers |= {"heads": attended, "heads_back": attended.transpose(1, 2), "merged": merged}
-            numbers["scores"] = heads[0] @ heads[1].mT * self.factor(heads[0], heads[2])
-            numbers["weights"] = self.softmax(numbers["scores"])
-            return output, {step: numbers[step].to(dtype)}
+            return output, {step: self.numbers(maps, b_value, num_heads, attended)[step].to(dtype)}
         if not need_weights:
             return output
         weights = read(lambda values: attend((*heads[:2], values), self.options_to_read(options)), heads[2])
         return output, self.recalled(self.returned(weights).to(dtype))
+
+    def numbers(
+        self, maps: tuple[Tensor, Tensor, Tensor], b_value: Tensor | None, heads: int, attended: Tensor
+    ) -> dict[str, Tensor]:
+        """The numbers of each step, without a mask; `attended` are the heads, b h l v."""
+        query, key, value = (*maps[:2], maps[2] if b_value is None else maps[2] + b_value)
+        mapped = {"mapped_query": query, "mapped_key": key, "mapped_value": value}
+        split = {name.replace("mapped", "split"): self.split(x, heads) for name, x in mapped.items()}
+        scores = split["split_query"] @ split["split_key"].mT * self.factor(split["split_query"], split["split_value"])
+        rows = {"heads": attended, "heads_back": attended.transpose(1, 2), "merged": self.merge(attended)}
+        return mapped | split | rows | {"scores": scores, "weights": self.softmax(scores)}
 
     def attend_by_backend(self, backend: Attention, dtype: torch.dtype, heads: Heads, options: Options) -> Tensor:
         """The output of every head, b h l v, in the dtype of the inputs."""
