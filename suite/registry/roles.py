@@ -191,7 +191,7 @@ def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping
 
 
 def _roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, str]) -> dict[str, str]:
-    """The role of each layer, of which `layers` has the parameters; empty where no name shows it."""
+    """The role of each layer, or empty where no name shows it; `layers` gives the layer of each parameter."""
     chosen = {layer: role for role, layer in written.items()}
     if strange := [layer for layer in chosen if layer not in {*layers.values(), *layers}]:
         raise Uncallable(f"{name} has no parameter {strange[0]}; there are: {_listed(layers.values())}")
