@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import keyword
+import re
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from textwrap import wrap
+from textwrap import shorten, wrap
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attnsuite.cases import Contract
+from attnsuite.cases.documented import DocumentedNumbers
 from attnsuite.cli.requests import New
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.contracts.sources import documents
 from attnsuite.model import UsageError
 from attnsuite.registry import locate
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF
@@ -34,7 +38,11 @@ def run(options: New) -> None:
     if not stem.isidentifier() or keyword.iskeyword(stem):
         raise UsageError(f"NAME expects a name that Python can import: letters, digits and underscores; got {stem!r}")
     _refuse_hiding(stem, file.absolute().parent)
-    text = rendered(file, contract, options.signature)
+    if options.exercise and options.signature:
+        raise UsageError("--exercise does not go with --signature: its examples are in the signature of the contract")
+    text = (
+        exercise(file, contract, options.exercise) if options.exercise else rendered(file, contract, options.signature)
+    )
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
@@ -42,8 +50,9 @@ def run(options: New) -> None:
         raise UsageError(f"{str(file)!r} exists and was not changed; choose another name") from None
     except OSError as error:
         raise UsageError(f"{str(file)!r} cannot be written: {error.strerror}") from None
-    left = "" if contract == SIGNATURES_OF else " Write the body of its function."
-    print(f"{file} is written.{left} Check it: attnsuite check {file}")
+    left = "" if contract == SIGNATURES_OF and not options.exercise else " Write the body of its function."
+    cases = f' --case "documents/{options.exercise}*" --dtype float32' if options.exercise else ""
+    print(f"{file} is written.{left} Check it: attnsuite check {file}{cases}")
 
 
 def _refuse_hiding(name: str, folder: Path) -> None:
@@ -71,6 +80,43 @@ def rendered(file: Path, contract: str, signature: str | None = None) -> str:
     comments = _comments(definition, file, [])
     values = {"name": file.stem, "contract": contract, "is_model": definition.is_model, "head": _head(definition)}
     return _fill("blank", comments=comments, **values)
+
+
+def exercise(file: Path, contract: str, section: str) -> str:
+    """The text of a file with a function to complete, and the documents' examples of a section.
+
+    Raises UsageError for a section without numbers of this contract, and lists the contracts that have some.
+    """
+    by_contract = {name: list(_examples(name, section)) for name in contract_names()}
+    if not (examples := by_contract.get(contract_named(contract).name)):
+        others = [name for name, theirs in by_contract.items() if theirs]
+        there = f"--contract {' or '.join(others)}" if others else "a section such as doc-003/3.4 or doc-004/11.3"
+        raise UsageError(f"{section!r:.80} has no examples of the contract {contract}; expected {there}")
+    definition = contract_named(contract)
+    head, comments = _head(definition), _comments(definition, file, [])
+    values = {"contract": contract, "exercise": section, "head": head, "comments": comments, "examples": examples}
+    return _fill("exercise", name=file.stem, function=head[4 : head.index("(")], **values)
+
+
+def _examples(contract: str, section: str) -> Iterator[dict[str, Any]]:
+    """The examples of a section whose numbers a call of the contract gives, as Python."""
+    if contract_named(contract).is_model:
+        return
+    for case in contract_named(contract).cases():
+        if isinstance(case, DocumentedNumbers) and case.source and case.source.example.startswith(section):
+            (call, *_), note = case.calls("float64"), documents.examples().get(case.source.example)
+            yield {
+                "name": case.name.removeprefix("documents/"),
+                "remark": shorten((note.note if note else "") or case.why, WIDTH - 6, placeholder=" …"),
+                "inputs": {name: _python(tensor.tolist()) for name, tensor in call.tensors.items()},
+                "options": dict(call.options),
+                "expected": _python(case.printed.tolist()),
+            }
+
+
+def _python(values: Any) -> str:
+    """Nested lists as Python, in which a bare inf or nan would be no number."""
+    return re.sub(r"\b(inf|nan)\b", r'float("\1")', repr(values))
 
 
 def _fill(template: str, **values: object) -> str:

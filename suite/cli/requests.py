@@ -144,6 +144,9 @@ class New:
     name: str = argument(..., "NAME", "the file to write, as kernel or folder/kernel.py")
     contract: str = option("attention", "--contract C", "the contract of the implementation")
     signature: str | None = SIGNATURE
+    exercise: str | None = option(
+        None, "--exercise SECTION", "a section of the documents, as doc-003/3.4: its examples"
+    )
 
 
 @_request

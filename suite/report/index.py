@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from attnsuite.model import Outcome
 from attnsuite.report import facts, markdown, provenance
 from attnsuite.report.cells import NOTHING, Span, code, joined
 from attnsuite.report.files import page_opening, refuse_foreign
@@ -65,11 +67,11 @@ def _machine(recorded: MachineRecord, tables: Sequence[TimedTable], is_there: Ca
 
 
 def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
-    """A row per implementation of attention: tests, known bugs, and times of a few shapes."""
+    """A row per implementation of the contract: tests, failures with the first mistake, and times of a few shapes."""
     tested = {
         name: outcomes
         for (name, _), outcomes in by_implementation(recorded.outcomes).items()
-        if name.startswith(f"{ATTENTION}/") and count(outcomes).run
+        if name.startswith(f"{_contract(recorded)}/") and count(outcomes).run
     }
     timed_tables = _shapes(tables)
     rows_by_table = [{row.measurement.implementation: row for row in table.measured} for table in timed_tables]
@@ -81,7 +83,8 @@ def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
         counts = count(outcomes)
         yield code(name.partition("/")[2])
         yield (f"{counts.passed:,}/{counts.run:,}" + " (a sample)" * (name in sampled)) if counts.run else NOTHING
-        yield breakdown(outcomes) or (f"{counts.known} known" if counts.known else NOTHING)
+        failures = breakdown(outcomes) or (f"{counts.known} known" if counts.known else NOTHING)
+        yield ": ".join(filter(None, (failures, first_mistake(outcomes))))
         for timed_table, rows in zip(timed_tables, rows_by_table, strict=True):
             row = rows.get(name)
             compared = "" if row is None or row.verdict == BASELINE or not verdict(row) else f", {verdict(row)}"
@@ -89,6 +92,18 @@ def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
 
     heads = ("implementation", "passed/run", "failures", *(_head(timed_table) for timed_table in timed_tables))
     return table(heads, map(cells, names))
+
+
+def _contract(recorded: MachineRecord) -> str:
+    """The contract of the table: attention, or the first one of results without it."""
+    contracts = [outcome.contract for outcome in recorded.outcomes]
+    return ATTENTION if ATTENTION in contracts or not contracts else contracts[0]
+
+
+def first_mistake(outcomes: Sequence[Outcome]) -> str:
+    """The name of the mutant that the first diagnosed failure equals, or empty."""
+    found = (re.search(r'equals "([^"]+)"', outcome.detail) for outcome in outcomes if outcome.fails)
+    return next((match[1] for match in found if match), "")
 
 
 def _head(table: TimedTable) -> str:
@@ -111,7 +126,7 @@ def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
 
 def _others(recorded: MachineRecord) -> Block:
     """The tests of the other contracts, in one line."""
-    others = [outcome for outcome in recorded.outcomes if outcome.contract != ATTENTION]
+    others = [outcome for outcome in recorded.outcomes if outcome.contract != _contract(recorded)]
     counts = count(others)
     contracts = len({outcome.contract for outcome in others})
     if not counts.run:

@@ -6,13 +6,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import attnsuite
 from attnsuite import registry
+from attnsuite.cli import new
+from attnsuite.cli.requests import New
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
+from attnsuite.contracts.sources import documents
+from attnsuite.model import UsageError
 from attnsuite.registry import Loaded
 from attnsuite.registry.signatures import names as signature_names
 
@@ -95,3 +101,70 @@ def test_an_attention_in_another_contract_s_folder_is_tested_as_an_attention(
     file = begun(status_of, tmp_path, "bleu/mine")
 
     assert registry.find([str(file)])[0].full_name == "attention/mine"
+
+
+# Exercises
+
+BODY = """    weights = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    hidden = torch.ones_like(weights, dtype=torch.bool).triu(1) & bool(is_causal)
+    return torch.softmax(weights.masked_fill(hidden, -torch.inf), -1) @ value
+"""
+
+
+def test_an_exercise_is_a_function_to_complete_with_the_section_s_examples(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    new.run(New("ada", exercise="doc-003/3.4"))
+    text = (tmp_path / "ada.py").read_text(encoding="utf-8")
+
+    assert "raise NotImplementedError" in text
+    assert '"doc-003/3.4.1-stepwise-query-2/output"' in text
+    assert "[[0.3061, 0.821]]" in text
+    assert "3.3" not in text.partition("EXAMPLES")[2]
+
+    before, after = text.split("    raise NotImplementedError")
+    (tmp_path / "ada.py").write_text(before + BODY + after.partition("\n")[2], encoding="utf-8")
+    outcomes = attnsuite.check("ada.py", cases="documents/doc-003/3.4*", dtypes="float32")
+    assert {outcome.status for outcome in outcomes} == {"passed"}
+    shown = subprocess.run([sys.executable, "ada.py"], capture_output=True, text=True, check=True).stdout
+    assert "0.3061" in shown
+
+
+def test_an_exercise_that_is_not_completed_fails(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    new.run(New("bob", exercise="doc-003/3.4"))
+
+    outcomes = attnsuite.check("bob.py", cases="documents/doc-003/3.4*", dtypes="float32")
+
+    assert outcomes
+    assert "passed" not in {outcome.status for outcome in outcomes}
+
+
+@pytest.mark.parametrize("name", [name for name in names() if not contract(name).is_model])
+def test_every_contract_s_examples_are_python(name: str, tmp_path: Path) -> None:
+    sections = ("doc-000", "doc-001", "doc-002", "doc-003", "doc-004")
+    written = 0
+    for section in sections:
+        try:
+            text = new.exercise(tmp_path / "mine.py", name, section)
+        except UsageError:
+            continue
+        compile(text, "mine.py", "exec")
+        written += 1
+    assert written or name not in {example.contract for example in documents.examples().values()}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (New("x", exercise="doc-004/11.6"), "expected --contract positional_encoding"),
+        (New("x", exercise="doc-009"), "expected a section such as doc-003/3.4 or doc-004/11.3"),
+        (New("x", exercise="doc-003/3.4", signature="jax"), "--exercise does not go with --signature"),
+    ],
+)
+def test_a_wrong_exercise_is_refused_in_one_line(request_: New, message: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as raised:
+        new.run(request_)
+
+    assert message in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
