@@ -14,7 +14,10 @@ from attnsuite import load_results
 from attnsuite.cases.case import list_tests
 from attnsuite.conformance.coverage import given_by_documents, summary
 from attnsuite.contracts import contract
-from attnsuite.documents.claims import claims
+from attnsuite.documents.claims import all_claims, claims
+from attnsuite.documents.course import index
+from attnsuite.documents.figures import FIGURES
+from attnsuite.model import NO_DOCUMENT
 from attnsuite.report.timed import Setting, tables_of, verdict
 from attnsuite.results import read_machine
 
@@ -105,6 +108,16 @@ def test_the_page_on_timing_quotes_the_audits_of_the_timer() -> None:
 
 def test_the_documents_page_counts_their_examples() -> None:
     assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m attnsuite.conformance.coverage prints the expected sentence"
+
+
+def test_the_course_page_has_the_index_of_the_documents() -> None:
+    page = (HOME / "docs" / "grading.md").read_text(encoding="utf-8")
+
+    assert f"\n{index()}\n\n" in page, "python -m attnsuite.documents.course prints the expected table"
+    for figure in FIGURES:
+        assert f"`{figure}`" in index()
+    for claim in all_claims():
+        assert claim.document == NO_DOCUMENT or f"`{claim.topic}`" in index()
 
 
 def test_the_readme_quotes_the_coverage_of_the_documents() -> None:

@@ -10,14 +10,15 @@ from attnsuite.contracts.sources import documents
 from attnsuite.documents.claims import all_claims
 from attnsuite.documents.figures import FIGURES
 
-SECTION = re.compile(r"\d+(?:\.\d)?|[a-z-]+")
-"""A section of the index: 3.4 of 3.4.1, 11.2 of 11.2.2, and words of documents without numbers."""
+SECTION = re.compile(r"\d+(?:\.\d)?")
+"""A section of the index: 3.4 of 3.4.1, 11.2 of 11.2.2. Two documents have no numbers."""
 
 
 def _section(document: str, place: str) -> tuple[str, str]:
     match = SECTION.match(place)
-    name = match[0] if match and document != "doc-000" else place[:1]
-    return document, name.partition("-")[0] if document in ("doc-001", "doc-002") else name
+    if document in ("doc-001", "doc-002") or match is None:
+        return document, ""
+    return document, place[:1] if document == "doc-000" else match[0]
 
 
 def index() -> str:
@@ -35,7 +36,7 @@ def index() -> str:
         claims[_section(claim.document, claim.section)].add(claim.topic)
     places = sorted({*cases, *figures, *claims} - {place for place in claims if place[0] == "no document"}, key=_order)
     rows = [
-        f"| {' '.join(place)} | {_counted(cases[place])} | {_code(figures[place])} | {_code(claims[place])} |"
+        f"| {' '.join(place).strip()} | {_counted(cases[place])} | {_code(figures[place])} | {_code(claims[place])} |"
         for place in places
     ]
     return "\n".join(["| section | cases by contract | figures | topics of claims |", "|---|---|---|---|", *rows])
