@@ -109,10 +109,10 @@ BUDGETS = {
     "results": 2140,
     "conformance": 3600,
     "benchmark": 5100,
-    "report": 3440,
+    "report": 3460,
     "documents": 3900,
     "export": 580,
-    "cli": 4020,
+    "cli": 4070,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 
