@@ -82,7 +82,19 @@ def repeated(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statisti
             else:
                 agree, share = int((pattern == earlier).sum()), p * p + (1 - p) ** 2
                 statistics.append(exactly("places agree between two draws", agree, pattern.size, share))
+                statistics += _shifted(earlier.ravel(), pattern.ravel(), share)
     return statistics
+
+
+def _shifted(earlier: Array, later: Array, share: float) -> list[Share]:
+    """How often two draws agree where one lies some places behind: streams of random numbers may overlap."""
+    says = "places agree between two draws that are {} places apart"
+    return [
+        exactly(says.format(lag), int((ahead[lag:] == behind[:-lag]).sum()), ahead.size - lag, share)
+        for lag in LAGS
+        if 2 * lag <= earlier.size
+        for ahead, behind in ((earlier, later), (later, earlier))
+    ]
 
 
 def agreement(

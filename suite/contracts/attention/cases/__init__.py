@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attnsuite.cases import Case
 from attnsuite.cases.contract import QUICK
-from attnsuite.contracts.attention.cases import combined, dropout, masks, one_call, several_calls
+from attnsuite.contracts.attention.cases import combined, dropout, masks, one_call, paths, several_calls
 from attnsuite.contracts.attention.cases.bad_input import bad_input
 from attnsuite.contracts.attention.cases.documents import printed_examples
 from attnsuite.contracts.attention.cases.several_calls import metamorphic
@@ -23,6 +23,7 @@ def cases() -> list[Case]:
         *metamorphic(),
         *several_calls.cases(),
         *one_call.lengths(),
+        *paths.cases(),
         *bad_input(),
         *combined.array().cases(QUICK, 0),
     ]

@@ -124,6 +124,13 @@ def huge_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     return query, key, peaked(random, sizes, dtype)[2]
 
 
+def bottomless_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Logits from −262,144 to −180,224 for a width of 16, exact in every dtype: the largest takes all."""
+    query, key, value = huge_logits(random, sizes, dtype)
+    query[..., 0], key[..., 0] = 1024.0, -4.0 * random.integers(176, 256, size=key.shape[:-1])
+    return query, key, value
+
+
 def subnormal_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """Values a little above the smallest normal number: their weighted sums must not vanish."""
     query, key, value = peaked(random, sizes, dtype)
@@ -205,6 +212,7 @@ DRAWS: dict[str, Draw] = {
     "opposite_logits": _changed(peaked, _first_component(24.0, -24.0)),
     # logits near −23,000 for every key, below any finite fill that half precision can hold
     "abysmal_logits": _changed(peaked, _first_component(256.0, -256.0)),
+    "bottomless_logits": bottomless_logits,
     "uneven_sizes": uneven_sizes,
     # one key takes nearly all weight; the others must not add up to anything
     "dominant_key": _changed(peaked, _dominant),

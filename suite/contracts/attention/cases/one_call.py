@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.cases.tensors import FAST, HALF
 from attnsuite.contracts.attention.cases.case import AttentionCase, case, gradients, single
+from attnsuite.model import DTYPES
 
 
 def plain() -> list[AttentionCase]:
@@ -60,14 +62,19 @@ SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""
 
 
+def _of_size(size: int) -> tuple[str, ...]:
+    """All dtypes up to a tile, then two: lengths break kernels in every dtype alike."""
+    return DTYPES if size <= 64 else ("float32", "float16")
+
+
 def sizes() -> list[AttentionCase]:
     """Sizes around each boundary: of keys, queries, both, widths, and batch items and heads."""
     square = (31, 64, 65, 127, 129, 257, 512)
     return [
-        *(case(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n) for n in BOUNDARIES),
-        *(single(f"keys/{n}", f"{n} keys", queries=min(60, SCORES // n), keys=n, width=16) for n in LONG),
-        *(case(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24) for n in BOUNDARIES),
-        *(single(f"queries/{n}", f"{n} queries", queries=n, keys=60, width=16) for n in LONG),
+        *(case(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n, dtypes=_of_size(n)) for n in BOUNDARIES),
+        *(single(f"keys/{n}", f"{n} keys", queries=min(60, SCORES // n), keys=n, width=16, dtypes=_of_size(n)) for n in LONG),
+        *(case(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24, dtypes=_of_size(n)) for n in BOUNDARIES),
+        *(single(f"queries/{n}", f"{n} queries", queries=n, keys=60, width=16, dtypes=_of_size(n)) for n in LONG),
         *(single(f"both/{n}", f"{n} queries and keys", length=n, width=16) for n in square),
         *(case(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width)
             for width in (20, 72, 96, 128, 256)),
@@ -162,6 +169,9 @@ def layout() -> list[AttentionCase]:
     """Strides, offsets and stride-0 expansions are honoured."""
     upstream = {**STRANGE, "expanded_everywhere": "stride 0 along every axis"}
     names = {"expanded_everywhere": "of_a_sum"}
+    case, gradients = (
+        partial(AttentionCase, dtypes=("float32", "bfloat16"), **of) for of in ({}, {"gradient_of": INPUTS})
+    )
     return [
         *(case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}) for name in INPUTS
             for layout, words in STRANGE.items()),
@@ -242,9 +252,8 @@ def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
 
 
 def affordable(size: int) -> tuple[str, ...]:
-    """float64 is judged in extended precision, which is slow: small sizes only."""
-    small = ("float64",) if size <= 65 else ()
-    return (*small, "float32", "float16", "bfloat16")
+    """float64 is judged in extended precision, which is slow: small sizes only, and large ones in one dtype."""
+    return DTYPES if size <= 65 else ("float32", "bfloat16") if size <= 128 else ("float32",)
 
 
 def cases() -> list[Case]:
