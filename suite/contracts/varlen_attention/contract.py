@@ -38,8 +38,6 @@ Not tested:
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from attnsuite.cases import Call, declare
 
 INPUTS = ("query", "key", "value")
@@ -99,7 +97,6 @@ CONTRACT = declare(
         "large": _large,
     },
     conventions={"causal": ("lower_right", "upper_left")},
-    known_bugs=Path(__file__).with_name("findings.toml"),
     aliases={"varlen": "items", "empty": "items", "lengths": "items", "gqa": "heads", "is_causal": "causal"},
     baseline="matmul",
     lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "combined.array"},
