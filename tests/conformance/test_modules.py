@@ -10,6 +10,7 @@ from torch import nn
 
 import attnsuite
 from attnsuite.model import Outcome, Status
+from attnsuite.registry import from_function
 
 LEARNERS = runpy.run_path(str(Path(__file__).parents[1] / "submissions" / "learners.py"))
 THREE = (
@@ -59,6 +60,14 @@ def test_a_right_module_passes(name: str, cases: tuple[str, ...]) -> None:
     said = outcomes(LEARNERS[name], *cases)
 
     assert {each.case for each in said if each.status == Status.PASSED} == {*cases}
+
+
+def test_dropout_that_never_ends_fails_and_is_described() -> None:
+    made = LEARNERS["DropsInEvaluation"]
+
+    assert all(each.fails for each in outcomes(made, "plain/usual", "plain/one_sequence", "heads/many"))
+    says = from_function(made, "multi_head_attention").declaration.conversion
+    assert says.endswith("two equal calls in evaluation mode differ: something is random, as dropout that never ends")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -99,6 +99,10 @@ COMPUTED = mutants(
             with_arguments(positions=first_for_all()),
             "pytorch/examples issue 1178",
         ),
+        "class_token_without_position": Mutation(
+            "the class token has no position",
+            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[1:]], 1),
+        ),
         "positions_of_patches_alone": Mutation(
             "the class token has no position, and each patch has the position before its own",
             lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1),
