@@ -50,7 +50,7 @@ class Cached(Steps):
             places = self.read_places(self.read_positions(total, size), item, table, size)
             keys, values = (self.spread(cache[places].to(wide), query.shape[2]) for cache in (key_cache, value_cache))
             scores = self.scores(query[item].to(wide), keys) * self.factor(scale, query.shape[3])  # h l t
-            positions_of_queries = self.query_positions(query.shape[1], total, lengths)
+            positions_of_queries = self.query_positions(query.shape[1], total, totals)
             seen = self.seen(positions_of_queries, torch.arange(len(places[0])), total, is_causal, window)
             weights = self.softmax(scores, seen)
             output[item] = self.combine(weights, values).to(query.dtype)
@@ -107,7 +107,7 @@ class Cached(Steps):
 
     factor = staticmethod(lambda scale, width: 1 / math.sqrt(width) if scale is None else scale)
     scores = formula(lambda query, keys: torch.einsum("lhe,the->hlt", query, keys))
-    query_positions = formula(lambda queries, total, lengths: torch.arange(total - queries, total))
+    query_positions = formula(lambda queries, total, totals: torch.arange(total - queries, total))
 
     @staticmethod
     def seen(i: Tensor, j: Tensor, total: int, is_causal: bool, window: Window | None) -> Tensor:

@@ -108,7 +108,7 @@ def _backwards(positions: Tensor, item: int, table: Tensor, size: int) -> Places
 
 
 def _unshared(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
-    """Pages of the item before are replaced by the next page of the pool."""
+    """In place of the first page of the item before, page 0 is read."""
     pages, slots = Cached.read_places(positions, item, table, size)
     before = table[item - 1 : item].flatten() if item else table.new_empty(0)
     return torch.where(torch.isin(pages, before[before >= 0][:1]), pages.roll(1) * 0, pages), slots
@@ -169,6 +169,8 @@ MUTANTS = [
             "advances_lengths": Mutation("cache_seqlens is advanced in place", _named(_advances_lengths)),
             "never_appends": Mutation("key and value are ignored", with_arguments(key=lambda _: None,
                 value=lambda _: None)),
+            "reads_keys_as_values": Mutation("values are read from the cache of keys",
+                with_arguments(value_cache=lambda cache, key_cache, key: key_cache if key is None else cache)),
             "clamps_lengths_from_below": Mutation("a negative length is accepted as 0",
                 with_arguments(cache_seqlens=lambda lengths: lengths.clamp_min(0))),
             "clamps_lengths_to_capacity": Mutation("a length beyond the cache is accepted as its end",
@@ -206,7 +208,7 @@ MUTANTS = [
                 with_arguments(length=lambda length: 0)),
         },
         write_places={
-            "appends_at_longest": Mutation("tokens of all items are appended at the length of the first item",
+            "appends_at_length_of_first": Mutation("tokens of all items are appended at the length of the first item",
                 with_arguments(positions=lambda positions: positions[:1] * len(positions))),
             "appends_to_one_page": Mutation("tokens beyond a page's end are written at its beginning",
                 with_result(_in_first_page)),
@@ -269,7 +271,7 @@ MUTANTS = [
             "ends_pages_at_128": Mutation("slots of a page beyond the 128th repeat it",
                 with_result(lambda places, table: (places[0], places[1].clamp_max(127)) if table.shape[1] > 1
                     else places)),
-            "reads_shared_pages_once": Mutation("a page that an item before has as well is taken for free", _unshared),
+            "reads_shared_pages_once": Mutation("the first page of the item before is read by it alone", _unshared),
             "reads_pages_of_first_item": Mutation("all items read the pages of the first", _first_item),
             "reads_pages_of_next_item": Mutation("items read the slots of the next one", _next_item),
             "takes_pages_of_16": Mutation("pages are taken to have 16 slots, whatever the pool's shape", _pages_of_16),
@@ -306,7 +308,7 @@ MUTANTS = [
             "all_queries_at_the_first": Mutation("all new tokens are at the position of the first",
                 with_result(lambda i: torch.full_like(i, int(i[0])) if len(i) else i)),
             "aligned_at_the_longest": Mutation("positions of queries count from the end of the longest item",
-                with_result(lambda i, total, lengths: i + max(lengths) - lengths[0])),
+                with_result(lambda i, total, totals: i + max(totals) - total)),
         },
         seen={
             "causal_sees_one_more": Mutation("a query sees the key behind its own",
@@ -343,10 +345,6 @@ MUTANTS = [
             "no_maximum": Mutation("the largest score is not subtracted",
                 lambda scores, seen: (scores.exp() * seen) / (scores.exp() * seen).sum(-1, keepdim=True).clamp_min(
                     1e-30)),
-        },
-        combine={
-            "reads_keys_as_values": Mutation("the first number of every value is lost",
-                with_arguments(values=lambda values: values.index_fill(-1, torch.tensor([0]), 0.0))),
         },
     ),
 ]  # fmt: skip
