@@ -311,6 +311,8 @@ class Adapter:
     def _fused(self, columns: list[Tensor], heads: int) -> Tensor:
         if len(columns) == 1:
             return columns[0]
+        if len({len(each) for each in columns}) > 1:
+            raise NotImplementedError("the module has one matrix for several inputs, and here their widths differ")
         if self.by_head:
             return torch.stack([each.unflatten(1, (heads, -1)) for each in columns], 2).flatten(1)
         return torch.cat(columns, 1)

@@ -90,6 +90,12 @@ def test_a_module_passes_as_it_is(source: str) -> None:
     assert {each.status for each in said} == {Status.PASSED}
 
 
+def test_inputs_of_several_widths_are_unsupported_by_one_matrix() -> None:
+    (said,) = attnsuite.check(nn.MultiheadAttention, cases="heads/many_causal", dtypes="float32")
+
+    assert (said.status, said.detail[:26]) == (Status.UNSUPPORTED, "the module has one matrix ")
+
+
 GPT = """
 import torch
 from torch import nn
