@@ -270,7 +270,7 @@ class Claims:
     """Measure what the source documents claim. Each claim is one number, and the result says whether it holds."""
 
     patterns: Many = argument((), "CLAIM", "claims with this name, topic or pattern; default: all")
-    evidence: Many = option((), "--evidence E", "only claims that are exact, drawn or trained; may be repeated")
+    evidence: Many = option((), "--evidence E", "only claims that are exact, drawn, trained or timed; may be repeated")
     results: Path = RESULTS_FOLDER
 
 

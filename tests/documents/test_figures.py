@@ -5,6 +5,7 @@ import math
 import os
 import re
 import struct
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree
@@ -279,6 +280,7 @@ def has_its_cells(root, picture):
             assert colours.setdefault(value, mark.get("fill")) == mark.get("fill")
     if picture.numbers:
         cells = sum(len(row) for one in picture.maps for row in one.rows)
+        cells -= sum(len(one.hidden) for one in picture.maps)
         written = [text for group in marks(root, "text") for text in group if re.fullmatch(r"-?\d?\.?\d+", text.text)]
         assert len(written) == cells
     for axis in (picture.across, picture.down):
@@ -336,7 +338,38 @@ def test_a_larger_weight_is_darker_and_a_cell_has_its_number_to_two_decimals():
 
     light = [sum(map(int, re.findall(r"\d+", mark.get("fill")))) for mark in marks(shades, "rect")[0]]
     assert light == sorted(set(light), reverse=True)
-    assert [mark.text for mark in marks(numbers, "text")[0]] == ["0", ".00", ".35", "1", "2", "10.05", "-.50"]
+    assert [mark.text for mark in marks(numbers, "text")[0]] == [".00", ".00", ".35", "1.00", "2.00", "10.05", "-.50"]
+
+
+def test_a_hidden_cell_is_hatched_and_has_no_number():
+    picture = HeatMaps(
+        "s", (HeatMap(((0.5, 0.0),), hidden=frozenset({(0, 1)})),), Axis("key", ("a", "b")), Axis("q", ("c",))
+    )
+    drawn = ElementTree.fromstring(drawing.svg("t", picture))
+    plain = ElementTree.fromstring(drawing.svg("t", replace(picture, maps=(HeatMap(((0.5, 0.0),)),))))
+
+    assert [mark.text for mark in marks(drawn, "text")[0]] == [".50"]
+    assert [mark.text for mark in marks(plain, "text")[0]] == [".50", ".00"]
+    assert len(marks(drawn, "rule")[0]) == 2
+    assert all(len(group) != 2 for group in marks(plain, "rule"))
+
+
+def test_masks_of_figures_hide_the_cells_that_the_attention_hides():
+    causal, softmax = FIGURES["causal_mask"].picture(), FIGURES["masked_softmax"].picture()
+    weights = FIGURES["weights"].picture(causal=True)
+
+    assert [len(matrix.hidden) for matrix in causal.maps] == [0, 15, 15]
+    for matrix in (*causal.maps, *softmax.maps, *weights.maps):
+        assert all(matrix.rows[row][column] == 0 for row, column in matrix.hidden)
+    assert sum(len(matrix.hidden) for matrix in softmax.maps) == 4 + 2 + 4 + 2
+
+
+def test_the_colours_of_weights_span_the_visible_ones():
+    for causal in (False, True):
+        picture = FIGURES["weights"].picture(causal=causal)
+        matrix = picture.maps[0]
+        shown = [v for i, row in enumerate(matrix.rows) for j, v in enumerate(row) if (i, j) not in matrix.hidden]
+        assert picture.domain == (min(shown), max(shown))
 
 
 def test_a_grid_shares_its_axes_and_its_colour_bar():

@@ -36,6 +36,7 @@ from attnsuite.documents.figures.pictures import (
     Panel,
     Picture,
     heat_map,
+    later,
     numbered,
     rounded,
     series,
@@ -101,7 +102,7 @@ def heads(translation: Translation, kind: str) -> HeatMaps:
     """Maps of the attentions whose names end in `kind`: a row per layer, a column per head."""
     layers = [weights for name, weights in translation.weights.items() if name.endswith(kind)]
     maps = [
-        heat_map(matrix, f"layer {layer}, head {head}")
+        heat_map(matrix, f"layer {layer}, head {head}", later(matrix) if kind == ".self_attention" else None)
         for layer, weights in enumerate(layers, 1)
         for head, matrix in enumerate(weights, 1)
     ]
@@ -232,7 +233,8 @@ def queries_and_keys() -> tuple[Tensor, Tensor]:
 
 def _of_sentence(by: str, maps: Mapping[str, Tensor], **options: Any) -> HeatMaps:
     """Heat maps side by side, words by words."""
-    heat_maps = tuple(heat_map(matrix, name) for name, matrix in maps.items())
+    hidden = {name: later(matrix) for name, matrix in maps.items() if name != "unmasked"}
+    heat_maps = tuple(heat_map(matrix, name, hidden.get(name)) for name, matrix in maps.items())
     return HeatMaps(by, heat_maps, Axis("key", WORDS), Axis("query", WORDS), columns=3, **options)
 
 
@@ -285,7 +287,10 @@ def masked_softmax() -> HeatMaps:
         inputs = documents.examples()[example].inputs
         scores, lengths = torch.tensor(inputs["scores"], dtype=torch.float64), torch.tensor(inputs["valid_lens"])
         items = zip(function("attention_weights/eager")(scores, lengths=lengths), lengths, strict=True)
-        maps += [heat_map(item, f"length{'s' * length.dim()} {length.tolist()}") for item, length in items]
+        maps += [
+            heat_map(item, f"length{'s' * length.dim()} {length.tolist()}", torch.arange(4) >= length[..., None])
+            for item, length in items
+        ]
     by = "attention_weights/eager in float64; a key beyond the length gets weight 0, exactly"
     return HeatMaps(by, tuple(maps), numbered("key", range(4)), numbered("query", range(2)), columns=2, cell=36)
 
@@ -303,7 +308,8 @@ def scoring() -> HeatMaps:
     dots = weights_of(function("attention/matmul"), query, key, attn_mask=visible)
     unit = torch.eye(10, dtype=torch.float64).expand(2, 10, 10)
     network = function("additive_attention/eager")(wide, key, unit, *layers, attn_mask=visible)
-    maps = heat_map(dots[:, 0], "scaled dot products"), heat_map(network[:, 0], "additive scores")
+    hidden = ~visible[:, 0]
+    maps = heat_map(dots[:, 0], "scaled dot products", hidden), heat_map(network[:, 0], "additive scores", hidden)
     by = "attention/matmul and additive_attention/eager in float64; lengths [2, 6], drawn with seed 0"
     return HeatMaps(by, maps, numbered("key", range(10)), numbered("item", range(2)), cell=36)
 
@@ -465,11 +471,12 @@ def weights(
     name, matrix, remark = weights_of_target(attention, query, key, causal)
     origin = "embeddings and maps of doc-003" if printed else f"embeddings and maps drawn with seed {seed}"
     by = "; ".join(filter(None, (f"{name}{', causal' if causal else ''}, in float32", origin, remark)))
-    low, high = (rounded(float(extreme)) for extreme in matrix.aminmax())
-    domain = (min(0.0, low), high if high > 0 else 1.0)  # in a long sentence no weight comes near 1
+    hidden = later(matrix) if causal else torch.zeros_like(matrix, dtype=torch.bool)
+    low, high = (rounded(float(extreme)) for extreme in matrix[~hidden].aminmax())
+    domain = (low, high) if low < high else (min(0.0, low), max(high, 1.0))  # the scale of the visible weights
     size: dict[str, Any] = {"cell": 30 if len(words) <= 20 else 16, "numbers": len(words) <= 20}
     axes = Axis("key", words), Axis("query", words)
-    return HeatMaps(by, (heat_map(matrix),), *axes, domain=domain, **size)
+    return HeatMaps(by, (heat_map(matrix, hidden=hidden),), *axes, domain=domain, **size)
 
 
 FIGURES: Mapping[str, Figure] = dict(sorted(_figures.items()))

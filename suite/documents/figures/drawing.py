@@ -93,6 +93,8 @@ def _map(picture: HeatMaps, place: int) -> Any:
     layers = [rectangles.encode(x, y, colour, x2="right:Q", y2="bottom:Q")]
     if picture.numbers:
         layers.append(_numbers(heat_map, low + DARK * (high - low), x, y))
+    if heat_map.hidden:
+        layers.append(_hatches(heat_map, x, y))
     return _titled(layers, heat_map.title, width * picture.cell, height * picture.cell)
 
 
@@ -128,21 +130,31 @@ def _runs(heat_map: HeatMap) -> list[dict[str, float]]:
     return rectangles
 
 
+def _hatches(heat_map: HeatMap, x: Any, y: Any) -> Any:
+    """Two slanted lines through each hidden cell."""
+    lines = [
+        {"left": column + left, "right": column + right, "top": row + bottom, "bottom": row + top}
+        for row, column in sorted(heat_map.hidden)
+        for left, right, bottom, top in ((0.0, 0.5, 0.5, 0.0), (0.5, 1.0, 1.0, 0.5))
+    ]
+    rules = alt.Chart(alt.Data(values=lines)).mark_rule(color=INK, opacity=0.35)
+    return rules.encode(x, y, x2="right:Q", y2="bottom:Q")
+
+
 def _numbers(heat_map: HeatMap, dark: float, x: Any, y: Any) -> Any:
-    """The number in each cell, to two decimals."""
+    """The number in each visible cell, to two decimals."""
     cells = [
         {"left": column + 0.5, "top": row + 0.5, "words": _short(value), "ink": "white" if value > dark else INK}
         for row, values in enumerate(heat_map.rows)
         for column, value in enumerate(values)
+        if (row, column) not in heat_map.hidden
     ]
     text = alt.Chart(alt.Data(values=cells)).mark_text(fontSize=10, font=FONT, baseline="middle")
     return text.encode(x, y, text="words:N", color=alt.Color("ink:N", scale=None))
 
 
 def _short(value: float) -> str:
-    """`0.35` as `.35`, and a whole number below ten as one digit."""
-    if value == int(value) and 0 <= value < 10:
-        return f"{value:g}"
+    """`0.35` as `.35`, and 0 as `.00`: exact and rounded numbers look alike."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
 
 

@@ -27,6 +27,8 @@ class HeatMap:
 
     rows: tuple[tuple[float, ...], ...]
     title: str = ""
+    hidden: frozenset[tuple[int, int]] = frozenset()
+    """Rows and columns of the cells that a mask hides: hatched, without a number."""
 
 
 class Colours(StrEnum):
@@ -129,9 +131,16 @@ def rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def heat_map(matrix: Tensor, title: str = "") -> HeatMap:
-    """A heat map of a matrix."""
-    return HeatMap(tuple(tuple(map(rounded, row)) for row in matrix.tolist()), title)
+def heat_map(matrix: Tensor, title: str = "", hidden: Tensor | None = None) -> HeatMap:
+    """A heat map of a matrix; `hidden` is True in the cells that a mask hides."""
+    places = [] if hidden is None else hidden.expand_as(matrix).nonzero().tolist()
+    rows = tuple(tuple(map(rounded, row)) for row in matrix.tolist())
+    return HeatMap(rows, title, frozenset((row, column) for row, column in places))
+
+
+def later(matrix: Tensor) -> Tensor:
+    """The cells that a causal mask hides."""
+    return matrix.new_ones(matrix.shape).triu(1).bool()
 
 
 def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], style: LineStyle = LineStyle.LINE) -> Series:
