@@ -276,7 +276,8 @@ class Check:
             self._note(outcome)
         diagnoses = {outcome.key: self._diagnosis(outcome) for outcome in outcomes}
         for (_, case, dtype, _), diagnosis in diagnoses.items():
-            if diagnosis and (diagnosis := self.diagnostician.settled(diagnosis) or diagnosis).says:
+            diagnosis = diagnosis and (self.diagnostician.settled(diagnosis) or diagnosis)
+            if diagnosis and diagnosis.says and not self.diagnostician.is_doubtful(diagnosis):
                 yield self._named((case, dtype), diagnosis)
 
     def diagnosed_alone(self, outcome: Outcome) -> Outcome:

@@ -169,6 +169,8 @@ class Diagnostician:
         """The cases that each mutant has explained; a pair of mutants under `first + second`."""
         self.with_finite: Counter[str] = Counter()
         """How many of these results had a finite number: many mistakes end in NaN everywhere."""
+        self.unlike: Counter[str] = Counter()
+        """How many results without a name each mutant gets clearly wrong in another way."""
         self.refuted: set[str] = set()
         """The mutants that are clearly wrong where the implementation passes."""
         self.examined = 0
@@ -204,6 +206,13 @@ class Diagnostician:
         confirmed = [pair for pair in pairs if self._is_certain_pair(pair)]
         return _together(confirmed[0]) if len(confirmed) == 1 else None
 
+    def is_doubtful(self, diagnosis: Diagnosis) -> bool:
+        """Whether each mutant of a diagnosis explains fewer results than it contradicts: some match by chance.
+
+        A result that shows only part of a mistake, as rows that are all hidden do, may equal another mutant.
+        """
+        return bool(diagnosis.mutants) and all(self.unlike[name] > self.matches[name] > 0 for name in diagnosis.mutants)
+
     def explains(
         self, name: str, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any
     ) -> bool:
@@ -228,6 +237,7 @@ class Diagnostician:
         if certain := [mutant for mutant in likeliest if self._is_certain(mutant, wrong.has_finite)]:
             return self._named(certain, wrong)
         diagnosis = self._in_pairs(wrong, effective)
+        self.unlike.update(mutant.name for mutant in effective if not diagnosis.says)
         candidates = (*((mutant,) for mutant in likeliest), *diagnosis.candidates)
         return diagnosis if diagnosis.says else replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)
 

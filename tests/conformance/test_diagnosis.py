@@ -363,6 +363,20 @@ def test_mutants_that_later_tests_refute_are_no_pair() -> None:
     assert not any("ignores_bool_mask" in outcome.diagnosis for outcome in outcomes)
 
 
+def adds_half_of_bool_masks(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None) -> Tensor:
+    """Where all keys are hidden, or none is, this is as if the mask were ignored."""
+    mask = attn_mask if attn_mask is None or attn_mask.dtype != torch.bool else attn_mask.to(query) / 2
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def test_a_mutant_that_contradicts_more_results_than_it_explains_is_not_named() -> None:
+    cases = ("empty_row/all_bool", "empty_row/one_bool", "bool_mask/random", "bool_mask/padding", "bool_mask/square")
+    outcomes = attnsuite.check(adds_half_of_bool_masks, cases=cases, dtypes="float32")
+
+    assert all(outcome.status == Status.FAILED for outcome in outcomes)
+    assert {outcome.diagnosis for outcome in outcomes} == {()}
+
+
 def window_with_own_position(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     """Gives what a mutant gives, in the cases of windows."""
     mutant = next(each for each in CONTRACT.mutants() if each.name == "counts_window_with_own_position")
