@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 2110,
     "judging": 1060,
     "cases": 4000,
-    "contracts": 26000,
+    "contracts": 27530,
     "registry": 4700,
     "worker": 3850,
     "machine": 660,

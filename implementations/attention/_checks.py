@@ -14,6 +14,19 @@ def check_window(window: tuple[int | None, int | None] | None) -> None:
         raise ValueError(f"the widths of a window must be None or at least 0, not {window}")
 
 
+def check_softcap(softcap: float | None) -> None:
+    """Raise ValueError for a soft cap that is not a finite number above 0."""
+    if softcap is not None and not 0 < softcap < float("inf"):
+        raise ValueError(f"softcap must be None or a finite number above 0, not {softcap}")
+
+
+def check_sinks(sinks: Tensor | None, query: Tensor) -> None:
+    """Raise ValueError for sinks that are not one number of the query's dtype for each query head."""
+    heads = query.shape[-3] if query.dim() > 2 else 1
+    if sinks is not None and (sinks.shape != (heads,) or sinks.dtype != query.dtype):
+        raise ValueError(f"sinks must be {heads} of {query.dtype}, not {tuple(sinks.shape)} of {sinks.dtype}")
+
+
 def check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> None:
     """Raise ValueError for inputs that the formula of the contract does not define."""
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_window
+from attnsuite.implementations.attention._checks import check_inputs, check_sinks, check_softcap, check_window
 
 Row = list[float]
 
@@ -31,18 +31,25 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     window: tuple[int | None, int | None] | None = None,
-) -> Tensor:
+    softcap: float | None = None,
+    sinks: Tensor | None = None,  # h
+    return_lse: bool = False,
+) -> Any:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
-    Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
-    that the formula does not define.
+    Query i sees keys i − left to i + right of a window, both included. A soft cap bounds the scaled scores. A sink adds
+    its exponential to the sum of its head's. With `return_lse` the log-sum-exp, ... h l, is returned after the output.
+    Raises ValueError, before any work, for inputs that the formula does not define.
     """
     check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
     check_window(window)
+    check_softcap(softcap)
+    check_sinks(sinks, query)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
-    output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, window)
-    return output
+    inputs = query, key, value, attn_mask, sinks
+    output, lse = _Attention.apply(*inputs, dropout_p, is_causal, scale, window, softcap)
+    return (output, lse) if return_lse else output
 
 
 class _Attention(torch.autograd.Function):
@@ -53,41 +60,53 @@ class _Attention(torch.autograd.Function):
         key: Tensor,
         value: Tensor,
         attn_mask: Tensor | None,
+        sinks: Tensor | None,
         dropout_p: float,
         is_causal: bool,
         scale: float,
         window: tuple[int | None, int | None] | None,
-    ) -> Tensor:
+        softcap: float | None,
+    ) -> tuple[Tensor, Tensor]:
         queries, keys, values = _nested(query), _nested(key), _nested(value)  # b h l e, b g s e, b g s v
         bias = _nested(_bias(query, key, attn_mask, is_causal, window))  # b h l s
         kept = _nested(_kept(query, key, dropout_p))  # b h l s
         value_axis = range(value.shape[-1])
         outputs: list[float] = []
+        logarithms: list[float] = []
         weights: dict[tuple[int, int, int], Row] = {}
+        slopes: dict[tuple[int, int, int], Row] = {}
         for batch, head, row, query_row in _rows(queries):
             key_head = head * len(keys[batch]) // len(queries[batch])
-            scores = [
-                scale * _dot(query_row, key_row) + added
-                for key_row, added in zip(keys[batch][key_head], bias[batch][head][row], strict=True)
-            ]
-            weights[batch, head, row] = _softmax(scores)
+            scaled = [scale * _dot(query_row, key_row) for key_row in keys[batch][key_head]]
+            if softcap is not None:
+                tanh = [math.tanh(score / softcap) for score in scaled]
+                scaled, slopes[batch, head, row] = [softcap * x for x in tanh], [1 - x * x for x in tanh]
+            scores = [score + added for score, added in zip(scaled, bias[batch][head][row], strict=True)]
+            if sinks is not None:
+                scores.append(float(sinks[head]))
+            weights[batch, head, row], logarithm = _softmax(scores)  # the last weight is that of the sink
+            logarithms.append(logarithm)
             dropped = [
-                weight * keep for weight, keep in zip(weights[batch, head, row], kept[batch][head][row], strict=True)
+                weight * keep for weight, keep in zip(weights[batch, head, row], kept[batch][head][row], strict=False)
             ]
             for axis in value_axis:
                 column = [value_row[axis] for value_row in values[batch][key_head]]
                 outputs.append(_dot(dropped, column))
-        ctx.save_for_backward(query, key, value, attn_mask)
-        ctx.weights, ctx.kept, ctx.scale = weights, kept, scale
-        return torch.tensor(outputs, dtype=torch.float64).reshape(*query.shape[:-1], value.shape[-1]).to(query)
+        ctx.save_for_backward(query, key, value, attn_mask, sinks)
+        ctx.weights, ctx.slopes, ctx.kept, ctx.scale = weights, slopes, kept, scale
+        output = torch.tensor(outputs, dtype=torch.float64).reshape(*query.shape[:-1], value.shape[-1]).to(query)
+        lse = torch.tensor(logarithms, dtype=torch.float64, device=query.device).reshape(query.shape[:-1])
+        return output, lse.to(torch.float32 if query.dtype.itemsize < 4 else query.dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, attn_mask = ctx.saved_tensors
+    def backward(ctx: Any, output_gradient: Tensor, lse_gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, attn_mask, sinks = ctx.saved_tensors
         scale, kept = ctx.scale, ctx.kept
         queries, keys, values, upstream = _nested(query), _nested(key), _nested(value), _nested(output_gradient)
         d_queries, d_keys, d_values = _zeros(query), _zeros(key), _zeros(value)
+        d_lse = _nested(lse_gradient[..., None])  # b h l 1
+        d_sinks = [0.0] * len(sinks if sinks is not None else ())
         d_scores: list[float] = []  # b h l s, flat
         for batch, head, row, query_row in _rows(queries):
             key_head = head * len(keys[batch]) // len(queries[batch])
@@ -97,10 +116,17 @@ class _Attention(torch.autograd.Function):
                 keep * _dot(d_output, value_row)
                 for keep, value_row in zip(kept[batch][head][row], values[batch][key_head], strict=True)
             ]
-            mean = _dot(weights, d_weights)
+            if sinks is not None:
+                d_weights.append(0.0)
+            mean = _dot(weights, d_weights) - d_lse[batch][head][row][0]
+            if sinks is not None:
+                *weights, weight = weights
+                d_sinks[head] -= weight * mean
             for column, weight in enumerate(weights):
                 d_score = weight * (d_weights[column] - mean)
                 d_scores.append(d_score)
+                if ctx.slopes:
+                    d_score *= ctx.slopes[batch, head, row][column]
                 _add(d_queries[batch][head][row], scale * d_score, keys[batch][key_head][column])
                 _add(d_keys[batch][key_head][column], scale * d_score, query_row)
                 _add(d_values[batch][key_head][column], weight * kept[batch][head][row][column], d_output)
@@ -110,7 +136,9 @@ class _Attention(torch.autograd.Function):
             d_mask = (
                 torch.tensor(d_scores, dtype=torch.float64).reshape(shape).sum_to_size(attn_mask.shape).to(attn_mask)
             )
-        return _like(query, d_queries), _like(key, d_keys), _like(value, d_values), d_mask, None, None, None, None
+        of_sinks = None if sinks is None else torch.tensor(d_sinks, dtype=torch.float64).to(sinks)
+        gradients = _like(query, d_queries), _like(key, d_keys), _like(value, d_values), d_mask, of_sinks
+        return *gradients, None, None, None, None, None
 
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:
@@ -125,13 +153,14 @@ def _add(total: Row, factor: float, row: Row) -> None:
         total[axis] += factor * entry
 
 
-def _softmax(scores: Row) -> Row:
+def _softmax(scores: Row) -> tuple[Row, float]:
+    """The weights, and the logarithm of the sum of the exponentials."""
     largest = max(scores, default=-math.inf)
     if largest == -math.inf:  # nothing to attend to
-        return [0.0] * len(scores)
+        return [0.0] * len(scores), -math.inf
     powers = [math.exp(score - largest) for score in scores]
     total = sum(powers)
-    return [power / total for power in powers]
+    return [power / total for power in powers], largest + math.log(total)
 
 
 def _rows(nested: list[list[list[Row]]]) -> list[tuple[int, int, int, Row]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_window
+from attnsuite.implementations.attention._checks import check_inputs, check_sinks, check_softcap, check_window
 
 
 @implementation(conventions={"repeated_calls": "equal_bits"})
@@ -23,16 +24,22 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     window: tuple[int | None, int | None] | None = None,
-) -> Tensor:
+    softcap: float | None = None,
+    sinks: Tensor | None = None,  # h
+    return_lse: bool = False,
+) -> Any:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
     Products of bfloat16 are products of bfloat16, as a GPU's tensor cores compute them. Those of float16 are computed
     in float32: scores, and products of output gradients and values, may leave float16's range, which ends at 65,504.
-    Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
-    that the formula does not define.
+    Query i sees keys i − left to i + right of a window, both included. A soft cap bounds the scaled scores. A sink adds
+    its exponential to the sum of its head's. With `return_lse` the log-sum-exp, ... h l, is returned after the output.
+    Raises ValueError, before any work, for inputs that the formula does not define.
     """
     check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
     check_window(window)
+    check_softcap(softcap)
+    check_sinks(sinks, query)
     dtype = query.dtype
     wide = torch.float32 if dtype == torch.float16 else dtype
     query, key, value = query.to(wide), key.to(wide), value.to(wide)
@@ -43,6 +50,8 @@ def attention(
         scale = 1 / math.sqrt(query.shape[-1])
 
     scores = (scale * query) @ key.transpose(-1, -2)  # ... h l s
+    if softcap is not None:
+        scores = softcap * (scores / softcap).tanh()
     if is_causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(diagonal=1)  # l s
         scores = scores.masked_fill(future, -math.inf)
@@ -52,15 +61,28 @@ def attention(
         scores = scores.masked_fill(~attn_mask, -math.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask.to(wide)
+    if sinks is not None:  # keys without a value
+        columns = sinks.to(wide).view(-1, *[1] * min(query.dim() - 1, 2)).expand(*scores.shape[:-1], 1)  # ... h l 1
+        scores = torch.cat([scores, columns], dim=-1)
     if attn_mask is None and window is None:
         weights = scores.softmax(dim=-1)
     else:
         # A softmax over nothing is NaN, and so is its gradient: keep both out before and after.
         empty_row = (scores == -math.inf).all(dim=-1, keepdim=True)  # ... l 1
         weights = scores.masked_fill(empty_row, 0.0).softmax(dim=-1).masked_fill(empty_row, 0.0)  # ... h l s
+    if sinks is not None:
+        weights = weights[..., :-1]
     if dropout_p > 0:
         weights = torch.nn.functional.dropout(weights, dropout_p)
-    return (weights @ value).to(dtype)  # ... h l v
+    output = (weights @ value).to(dtype)  # ... h l v
+    return (output, _log_sum_exp(scores)) if return_lse else output
+
+
+def _log_sum_exp(scores: Tensor) -> Tensor:
+    """The logarithm of the sum of the exponentials, ... h l, in float32 or wider."""
+    empty_row = (scores == -math.inf).all(dim=-1)  # where its gradient would be NaN
+    wide = scores.to(torch.float32 if scores.dtype.itemsize < 4 else scores.dtype)
+    return wide.masked_fill(empty_row.unsqueeze(-1), 0.0).logsumexp(dim=-1).masked_fill(empty_row, -math.inf)
 
 
 def _outside(scores: Tensor, left: int | None, right: int | None) -> Tensor:

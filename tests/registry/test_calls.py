@@ -209,6 +209,7 @@ def test_what_a_signature_gives_is_what_it_says(name: str) -> None:
     of, tensor, mask = signature(name), torch.ones(1, 1, 2, 2), torch.ones(2, 2)
     options: list[dict[str, Any]] = [{}, {"attn_mask": mask}, {"attn_mask": mask > 0}, {"dropout_p": 0.5}]
     options += [{"is_causal": True}, {"scale": 0.5}, {"enable_gqa": True}, {"window": (1, None)}]
+    options += [{"softcap": 2.0}, {"sinks": torch.ones(1)}, {"return_lse": True}]
 
     found: list[Any] = []
     for each in options:
@@ -224,7 +225,7 @@ def test_what_a_signature_gives_is_what_it_says(name: str) -> None:
         ("def attention(query, key, value, attn_mask=None): ...", ()),
         ("def attention(query, key, value, mask=None, *, use_cache=False): ...", ("mask", "use_cache")),
         ("def attention(query, key, value, past_key_value=None, **kwargs): ...", ("past_key_value",)),
-        ("def attention(q, k, v, softmax_scale=None, causal=False, softcap=0.0): ...", ("softcap",)),
+        ("def attention(q, k, v, softmax_scale=None, causal=False, alibi_slopes=None): ...", ("alibi_slopes",)),
         ("def attention(query, key, value, score_mod=None, scale=None): ...", ("score_mod",)),
         ("class attention:\n    def __call__(self, query, key, value, cache=None): ...", ("cache",)),
     ],
@@ -233,12 +234,14 @@ def test_parameters_that_no_test_gives_are_known(write: Write, definition: str, 
     assert loaded(write("kernel.py", definition)).declaration.untested == untested
 
 
-def test_the_scale_of_mlx_is_given_and_its_sinks_are_not() -> None:
+def test_the_scale_and_the_sinks_of_mlx_are_given_and_its_stream_is_not() -> None:
     declaration = Declaration("attention", "mine", "attention", signature="mlx")
 
-    def attention(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None) -> None: ...
+    def attention(
+        q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None, stream: Any = None
+    ) -> None: ...
 
-    assert untested_parameters(declaration, attention) == ("sinks",)
+    assert untested_parameters(declaration, attention) == ("stream",)
 
 
 # The wrappers of the document

@@ -21,7 +21,7 @@ def slowed(share: float) -> Callable[..., Tensor]:
 
     def function(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         started = perf_counter()
-        output = attention(query, key, value, **options)
+        output: Tensor = attention(query, key, value, **options)
         until = started + (1 + share) * (perf_counter() - started)
         while perf_counter() < until:
             pass

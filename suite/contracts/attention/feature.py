@@ -119,10 +119,18 @@ class Hooks:
     """(computation, gradient of the scores, saved, gradients) → the same before this step"""
     hide: Callable[..., Any] | None = None
     """(computation, scores, call, grid) → scores, −∞ where a query may not attend"""
+    sink: Callable[..., Any] | None = None
+    """(computation, rows … h l x, call) → the scores of a sink in these rows, … h l 1, or None"""
+    sink_gradient: Callable[..., Any] | None = None
+    """(computation, mean of the weights' gradient … h l 1, saved, gradients): adds the gradient of a sink"""
     weigh: Callable[..., Any] | None = None
     """(computation, weights, call) → weights"""
     multiplier: Callable[..., Any] | None = None
     """(weights' shape and dtype, call) → the factor of the weights, or None"""
+    result: Callable[..., Any] | None = None
+    """(computation, output, scores of the softmax, call) → what is returned"""
+    mean: Callable[..., Any] | None = None
+    """(computation, mean of the weights' gradient, the second result's gradient, saved) → the mean, changed by that"""
 
 
 NO_HOOKS = Hooks()

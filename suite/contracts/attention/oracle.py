@@ -39,6 +39,8 @@ class Problem:
     rows: Array | None = None
     queries: int | None = None
     output_gradient: Array | None = None
+    lse_gradient: Array | None = None
+    """The gradient of the log-sum-exp: b h l 1."""
     gradient_of: tuple[str, ...] = ()
 
     @property
@@ -59,6 +61,8 @@ class OracleResult:
     """In 16-bit dtypes, the limits of errors taken together: of the output, and of gradients."""
     loose: bool = False
     """Some row had score errors too large for first order, so its bound is the range of the values."""
+    lse: Bounded | None = None
+    """The log-sum-exp, b h l, where it is requested."""
 
 
 def attention(problem: Problem, precision: Precision, arithmetic: type = np.float64) -> OracleResult:
@@ -71,9 +75,11 @@ def attention(problem: Problem, precision: Precision, arithmetic: type = np.floa
     with np.errstate(all="ignore"):
         forward = ForwardPass(problem, precision, arithmetic)
         backward = BackwardPass(forward) if problem.gradient_of else None
-        aggregate_limits = error_variance.aggregate_limits(forward, backward) if precision.half else {}
+        together = precision.half and problem.options.get("sinks") is None  # the variances know of no sinks
+        aggregate_limits = error_variance.aggregate_limits(forward, backward) if together else {}
         output, gradients = Bounded(forward.output, forward.bound), backward.gradients if backward else {}
-        return OracleResult(output, forward.weights, gradients, aggregate_limits, bool(forward.loose.any()))
+        weights = forward.weights[..., : problem.key.shape[-2]]
+        return OracleResult(output, weights, gradients, aggregate_limits, bool(forward.loose.any()), forward.lse)
 
 
 def _steps(stage: str) -> Iterator[Step]:
@@ -86,6 +92,10 @@ class ForwardPass:
     def __init__(self, problem: Problem, precision: Precision, arithmetic: type) -> None:
         self.problem, self.precision, self.arithmetic = problem, precision, arithmetic
         self.query, self.key, self.value = (widened(x, arithmetic) for x in (problem.query, problem.key, problem.value))
+        self.lse: Bounded | None = None  # where it is requested, and its gradient b h l 1
+        self.lse_gradient: Array | None = None
+        self.key_allowed = np.ones((), dtype=bool)  # the same without the column of a sink, which its feature sets
+        self.tanh = self.tanh_error = np.zeros(())  # of a soft cap, which its feature sets
         self.scale = 1.0  # the factor of the products, which the feature `scale` sets
         self.key_gradient_terms = self.query.shape[-2]  # the rows that add up in the gradient of a key
         self._walk("source")
@@ -106,25 +116,30 @@ class ForwardPass:
         self.scores = product(self.query, self.key.swapaxes(-1, -2))  # b h l s
         self.magnitude = abs(double(self.query)) @ abs(double(self.key)).swapaxes(-1, -2)  # Σ |q||k|
         self.bias_size = np.zeros(())  # |bias|: a correct sum of products may begin with it, and round at its size
-        rounded: list[Array] = []
+        self.rounded: list[Array] = []  # the sizes at which scores were rounded; a soft cap shrinks their errors
         for step in _steps("score"):
+            before = self.scores
             step.forward(self)
-            if not rounded or self.scores is not rounded[-1]:
-                rounded.append(self.scores)
+            if not self.rounded or self.scores is not before:
+                self.rounded.append(abs(double(self.scores)))
         # the largest number that was rounded on the way to each score
-        self.stored = reduce(np.maximum, (abs(double(scores)) for scores in rounded))
+        self.stored = reduce(np.maximum, self.rounded)
 
     def _visibility(self) -> None:
         seen = visible(self.problem.options, self.problem.grid, self.problem.conventions)
-        self.allowed = np.ones(self.scores.shape, dtype=bool) & (True if seen is None else seen)
-        self.all_allowed = bool(self.allowed.all())
-        self.empty = ~self.allowed.any(axis=-1, keepdims=True)  # b h l 1
+        self.allow(np.ones(self.scores.shape, dtype=bool) & (True if seen is None else seen))
+        self._walk("visibility")
+
+    def allow(self, allowed: Array) -> None:
+        """Let the queries attend to these keys, b h l s, and to no others."""
+        self.allowed, self.all_allowed = allowed, bool(allowed.all())
+        self.empty = ~allowed.any(axis=-1, keepdims=True)  # b h l 1
 
     def _weights(self) -> None:
         scores = self.scores if self.all_allowed else np.where(self.allowed, self.scores, -np.inf)
         self.largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
         self.score_error = score_error(self)
-        self.weights = _exp(scores - np.where(self.empty, 0, self.largest))
+        self.weights = exponential(scores - np.where(self.empty, 0, self.largest))
         total = self.weights.sum(axis=-1, keepdims=True)
         self.weights /= np.where(total == 0, 1, total)
         self.dropout_factor: Any = self.one  # what each weight is multiplied by: 0 where dropped, else 1/(1 − p)
@@ -153,6 +168,7 @@ class BackwardPass:
         wide = widened(forward.problem.output_gradient, forward.arithmetic)
         self.upstream = np.where(forward.zero_rows, 0, wide)  # b h l v
         self._scores()
+        self._walk_back("visibility")
         self._walk_back("score")
         self._inputs()
         self._walk_back("source")
@@ -176,7 +192,7 @@ class BackwardPass:
         size, centred = abs(double(d_weights)), d_weights - delta
         if forward.empty.any():
             centred = np.where(forward.empty, 0, centred)
-        self.d_scores = forward.weights * centred
+        self.d_scores = forward.weights * (centred if forward.lse_gradient is None else centred + forward.lse_gradient)
         errors = score_gradient_error(forward, self.upstream, output, delta, centred, size)
         self.weight_error, self.error = errors
 
@@ -204,7 +220,7 @@ class BackwardPass:
         return Bounded(value, error + rounding + self.forward.precision.tiny * underflows)
 
 
-def _exp(array: Array) -> Array:
+def exponential(array: Array) -> Array:
     """The exponential of each element, 0 of −∞."""
     if array.dtype == np.object_:
         return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,17 +15,22 @@ from torch import Tensor
 from attnsuite.cases import Call, Calls, Conventions, Reply
 from attnsuite.cases.contract import Reproducer
 from attnsuite.cases.expected import Expected, PerCallCase, WithinBounds
+from attnsuite.cases.formula import UPSTREAM
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.contracts.attention.cases.case import expected_result
 from attnsuite.contracts.attention.feature import Grid, features, visible
+from attnsuite.contracts.attention.features.sinks import with_sinks
 from attnsuite.judging import compare
+from attnsuite.model import Status
 
 AXES: Mapping[str, Mapping[int, str]] = {
     "query": {-1: "e", -2: "l", -3: "h", -4: "b"},
     "key": {-1: "e", -2: "s", -3: "g", -4: "b"},
     "value": {-1: "v", -2: "s", -3: "g", -4: "b"},
     "output_gradient": {-1: "v", -2: "l", -3: "h", -4: "b"},
+    "second_gradient": {-1: "l", -2: "h", -3: "b"},
+    "sinks": {-1: "h"},
 }
 """The axes of each tensor from the right; masks have those of the scores, b h l s."""
 OF_MASKS = {-1: "s", -2: "l", -3: "h", -4: "b"}
@@ -51,13 +57,15 @@ EMPTY = "weights = (scores - scores.amax(-1, True).detach().clamp_min(-1e300)).e
 
 
 def _tensors(call: Call) -> dict[str, Tensor]:
-    """The tensors of a call, with the output's gradient."""
-    return {**call.tensors, **({} if call.output_gradient is None else {"output_gradient": call.output_gradient})}
+    """The tensors of a call, with the gradients of its outputs."""
+    upstream = {name: getattr(call, name) for name in UPSTREAM}
+    return {**call.tensors, **{name: tensor for name, tensor in upstream.items() if tensor is not None}}
 
 
 def _changed(call: Call, change: Callable[[str, Tensor], Tensor]) -> Call:
     tensors = {name: change(name, tensor) for name, tensor in _tensors(call).items()}
-    return replace(call, output_gradient=tensors.pop("output_gradient", None), tensors=tensors)
+    upstream: dict[str, Any] = {name: tensors.pop(name, None) for name in UPSTREAM}
+    return replace(call, **upstream, tensors=tensors)
 
 
 def plainer_ways(call: Call) -> Iterator[Call]:
@@ -74,7 +82,9 @@ def fewer_options(call: Call) -> Iterator[Call]:
     """Without one of the options or masks."""
     heads = {call.tensors[name].shape[-3] for name in ("query", "key") if call.tensors[name].dim() > 2}
     for name in set(call.options) - ({"enable_gqa"} if len(heads) > 1 else set()):
-        yield replace(call, options={other: value for other, value in call.options.items() if other != name})
+        options = {other: value for other, value in call.options.items() if other != name}
+        second: dict[str, Any] = {"second": "", "second_gradient": None} if name == "return_lse" else {}
+        yield replace(call, options=options, **second)
     for name in set(call.tensors) - set(INPUTS):
         tensors = {other: tensor for other, tensor in call.tensors.items() if other != name}
         yield replace(call, tensors=tensors, gradient_of=tuple(other for other in call.gradient_of if other != name))
@@ -83,7 +93,7 @@ def fewer_options(call: Call) -> Iterator[Call]:
 def fewer_gradients(call: Call) -> Iterator[Call]:
     """Without any gradient, or with one alone."""
     if call.gradient_of:
-        yield replace(call, gradient_of=(), output_gradient=None)
+        yield replace(call, gradient_of=(), output_gradient=None, second_gradient=None)
     if len(call.gradient_of) > 1:
         yield from (replace(call, gradient_of=(name,)) for name in call.gradient_of)
 
@@ -324,7 +334,7 @@ def _called(call: Call) -> str:
 
 
 STAGES: Mapping[str, tuple[str, ...]] = {
-    "source": ("key", "value"), "score": ("scores",), "visibility": ("scores",), "weights": ("weights",),
+    "source": ("key", "value"), "score": ("scores",), "visibility": ("scores",), "weights": ("weights",), "output": (),
 }  # fmt: skip
 """The expressions that a feature changes at its stage."""
 
@@ -360,7 +370,7 @@ def _leaves_rows_empty(call: Call, conventions: Conventions) -> bool:
 
 def _printed(call: Call, reply: Reply, expected: WithinBounds, formula: Sequence[str]) -> list[str]:
     """Compute the expected output, make the call, print both where they differ most."""
-    called = f"{_called(call)}[0]" if reply.pair else _called(call)
+    called = f"{_called(call)}[0]" if reply.pair or call.second else _called(call)
     if reply.error or reply.output is None:
         return [*formula, 'print("expected", expected.tolist())', f'print("actual", {called})']
     if expected.form.unfit(reply) and not expected.form.gradients_complaint(reply):
@@ -368,13 +378,25 @@ def _printed(call: Call, reply: Reply, expected: WithinBounds, formula: Sequence
     if reply.weights is not None and not expected.verdict(replace(reply, weights=None)).detail:
         return _weights(call, reply.weights_name, formula)
     name, place = _worst(reply, expected)
-    if name:
+    if name == call.second != "":
+        lines = [*formula[:-1], f"actual, expected = {_called(call)}[1], {_lse(call)}"]
+    elif name and call.second_gradient is not None:
+        upstream, both = "output_gradient.to(o[0]), second_gradient.to(o[1])", f"(expected, {_lse(call)})"
+        gradients = f"(torch.autograd.grad(o, {name}, [{upstream}])[0] for o in ({_called(call)}, {both}))"
+        lines = [*formula, f"actual, expected = {gradients}"]
+    elif name:
         gradients = f"(torch.autograd.grad(o, {name}, output_gradient.to(o))[0] for o in ({called}, expected))"
         lines = [*formula, f"actual, expected = {gradients}"]
     else:
         lines = [*formula, f"actual = {called}"]
     at = f"[{', '.join(map(str, place))}].item()" if place else ".tolist()"
     return [*lines, f'print("actual", actual{at}, "expected", expected{at})']
+
+
+def _lse(call: Call) -> str:
+    """The expected log-sum-exp, from the scores of the keys."""
+    sinks = call.tensors.get("sinks")
+    return f"{'scores' if sinks is None else with_sinks(call)}.logsumexp(-1)"
 
 
 def _weights(call: Call, name: str, formula: Sequence[str]) -> list[str]:
@@ -400,7 +422,9 @@ def _form(called: str, reply: Reply, formula: Sequence[str]) -> list[str]:
 
 
 def _worst(reply: Reply, expected: WithinBounds) -> tuple[str, tuple[int, ...]]:
-    """The gradient that is wrong, empty for the output, and its worst place where it has too many numbers to print."""
+    """The gradient or second output that is wrong, empty for the output, and its worst place where it has too many
+    numbers to print.
+    """
     pairs = [("", reply.output, expected.output, expected.accept)]
     pairs += [(name, reply.gradients[name], bounded, 1.0) for name, bounded in expected.gradients.items()]
     for name, tensor, bounded, accept in pairs:
@@ -411,7 +435,11 @@ def _worst(reply: Reply, expected: WithinBounds) -> tuple[str, tuple[int, ...]]:
         if errors.max(initial=0.0) > accept:
             worst = np.unravel_index(int(errors.argmax()), errors.shape)
             return name, tuple(map(int, worst)) if errors.size > FEW else ()
-    return "", ()
+    return next((name for name in expected.attentions or () if _is_second_wrong(name, reply, expected)), ""), ()
+
+
+def _is_second_wrong(name: str, reply: Reply, expected: WithinBounds) -> bool:
+    return (expected.attentions or {})[name].verdict(name, reply).status != Status.PASSED
 
 
 @dataclass(frozen=True)

@@ -73,15 +73,22 @@ def score_error(forward: ForwardPass) -> Array:
     (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis"). The worst case grows with the
     width; the safety factor ACCEPT_OUTPUT allows for unlucky signs.
     """
-    u, a, width = forward.precision.unit, forward.precision.accumulator, forward.problem.query.shape[-1]
-    summed = a * (np.sqrt(width) + 4)
-    product = summed + _split(forward.precision, width)
-    delta = 2 * u * forward.stored + product * forward.magnitude
-    delta += summed * forward.bias_size + 2 * u
+    u = forward.precision.unit
+    delta = 2 * u * forward.stored + product_error(forward) * forward.magnitude
+    delta += _sum_error(forward) * forward.bias_size + 2 * u
     if forward.precision.half:
         behind = forward.scores - forward.largest
         delta += 2 * u * np.abs(behind, out=behind)
     return delta if forward.all_allowed else np.where(forward.allowed, delta, 0)
+
+
+def product_error(forward: ForwardPass) -> float:
+    """The relative error of the product of a query and a key."""
+    return _sum_error(forward) + _split(forward.precision, forward.problem.query.shape[-1])
+
+
+def _sum_error(forward: ForwardPass) -> float:
+    return float(forward.precision.accumulator * (np.sqrt(forward.problem.query.shape[-1]) + 4))
 
 
 class OutputError(NamedTuple):
@@ -148,6 +155,8 @@ def score_gradient_error(
     u, a, eta = forward.precision.unit, forward.precision.accumulator, forward.precision.tiny
     value_width = forward.problem.value.shape[-1]
     p, g = double(forward.weights), abs(double(centred))
+    of_lse = 0.0 if forward.lse_gradient is None else abs(double(forward.lse_gradient))
+    g = g + of_lse  # p (dP − D) and p times the log-sum-exp's gradient may be computed apart
     d_out, size = abs(double(upstream)), abs(double(output))
     v, dropout = abs(double(forward.value)), double(np.asarray(forward.dropout_factor))
     slip = np.minimum(forward.score_error, 1)
@@ -160,7 +169,7 @@ def score_gradient_error(
     d_weights_error = (u + summing(forward.precision, value_width)) * products
     product_error = 2 * u + a * value_width
     delta_error = product_error * (d_out * size).sum(-1, keepdims=True)
-    delta_error = delta_error + (d_out * forward.bound).sum(-1, keepdims=True)
+    delta_error = delta_error + (d_out * forward.bound).sum(-1, keepdims=True) + 2 * u * of_lse
     # a weight may underflow where it is stored, which costs eta in each factor of what follows
     centred_error = d_weights_error + delta_error
     error = weight_error * (g + forward.loose * centred_error if forward.loose.any() else g)

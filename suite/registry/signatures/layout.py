@@ -126,13 +126,19 @@ def item_by_item(theirs: Signature, function: Callable[..., Any], call: Signatur
         raise NotImplementedError("the function takes one item, so that numbers of items cannot differ")
     if items == {0}:
         raise NotImplementedError("the function takes one item, and the call has no item")
-    outputs = []
+    results = []
     for item in range(tensors[0].shape[0]):
         rows = [each[item].transpose(0, 1) for each in tensors]
-        outputs.append(_output(theirs, function, rows, _keywords_of_item(call, item, theirs)))
+        results.append(_results(theirs, function, rows, _keywords_of_item(call, item, theirs), call))
+    outputs, lses = zip(*results, strict=True)
     if not all(isinstance(each, torch.Tensor) and each.dim() == AXES - 1 for each in outputs):
         return outputs[0]
-    return of_rank(torch.stack([each.transpose(0, 1) for each in outputs]), call.query.dim())
+    output = of_rank(torch.stack([each.transpose(0, 1) for each in outputs]), call.query.dim())
+    if not call.returns_lse:
+        return output
+    if not all(isinstance(each, torch.Tensor) and each.dim() == AXES - 2 for each in lses):
+        return output, lses[0]
+    return output, of_rank(torch.stack([each.transpose(0, 1) for each in lses]), call.query.dim() - 1, AXES - 1)
 
 
 def _keywords_of_item(call: SignatureCall, item: int, theirs: Signature) -> dict[str, Any]:
@@ -154,9 +160,9 @@ def four_axes(tensor: Any) -> Any:
     return tensor[(None,) * (AXES - tensor.dim())]
 
 
-def of_rank(output: Any, rank: int) -> Any:
-    """An output of four axes without those that `four_axes` added."""
-    return output[(0,) * (AXES - rank)] if all(size == 1 for size in output.shape[: AXES - rank]) else output
+def of_rank(output: Any, rank: int, axes: int = AXES) -> Any:
+    """An output of four axes without those that `four_axes` added; a log-sum-exp has three."""
+    return output[(0,) * (axes - rank)] if all(size == 1 for size in output.shape[: axes - rank]) else output
 
 
 def first(returned: Any) -> Any:
@@ -169,10 +175,27 @@ def _call(theirs: Signature, function: Callable[..., Any], call: SignatureCall, 
     import torch
 
     inputs = [reorder(each) for each in (call.query, call.key, call.value)]
-    output = _output(theirs, function, inputs, theirs.keywords(call))
-    if not isinstance(output, torch.Tensor) or output.dim() != AXES:
-        return output
-    return of_rank(reorder(output), call.query.dim())
+    output, lse = _results(theirs, function, inputs, theirs.keywords(call), call)
+    if isinstance(output, torch.Tensor) and output.dim() == AXES:
+        output = of_rank(reorder(output), call.query.dim())
+    if isinstance(lse, torch.Tensor) and lse.dim() == AXES - 1:
+        lse = of_rank(lse, call.query.dim() - 1, AXES - 1)
+    return (output, lse) if call.returns_lse else output
+
+
+def _results(
+    theirs: Signature,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    keywords: dict[str, Any],
+    call: SignatureCall,
+) -> tuple[Any, Any]:
+    """The function's output, and its log-sum-exp if it is requested. Only libraries of tensors return that."""
+    if not call.returns_lse:
+        return _output(theirs, function, inputs, keywords), None
+    returned = function(*inputs, **keywords)
+    several = isinstance(returned, tuple | list) and len(returned) > 1
+    return (returned[0], returned[1]) if several else (returned, None)
 
 
 def _output(theirs: Signature, function: Callable[..., Any], inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:

@@ -17,7 +17,9 @@ FUNCTION = "attention"
 
 
 def call_lines(theirs: Signature, call: Call, lines: Sequence[str]) -> Sequence[str]:
-    """The lines with the call in this signature; empty where one expression cannot express it."""
+    """The lines with the call in this signature; empty where one expression cannot express it, as with two outputs."""
+    if call.second:
+        return ()
     with contextlib.suppress(NotImplementedError, KeyError):
         expression = _expression(theirs, call)
         rewritten = [_replaced(line, expression) for line in lines]
@@ -82,6 +84,8 @@ def _options(theirs: Signature, keywords: Mapping[str, Any], masks: Mapping[str,
     for name, value in keywords.items():
         if not hasattr(value, "dim"):
             yield name, repr(value)
+        elif value is masks.get("sinks"):
+            yield name, theirs.arrays.written_to.format("sinks")
         elif any(value is mask for mask in masks.values()) or _is_view(value, masks):
             axes = ADD_AXES[masks["attn_mask"].dim()] if theirs.adds_axes else ""
             yield name, theirs.arrays.written_to.format(f"attn_mask{axes}")

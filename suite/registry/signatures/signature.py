@@ -117,6 +117,25 @@ class SignatureCall:
         """The given options under a library's names, by the contract's."""
         return {theirs: self.options[ours] for ours, theirs in names.items() if ours in self.options}
 
+    @property
+    def returns_lse(self) -> bool:
+        """Whether the log-sum-exp is requested."""
+        return bool(self.options.get("return_lse"))
+
+    @property
+    def wants_gradient(self) -> bool:
+        """Whether an input wants a gradient."""
+        import torch
+
+        return torch.is_grad_enabled() and any(each.requires_grad for each in (self.query, self.key, self.value))
+
+    def softcap(self, name: str) -> dict[str, Any]:
+        """The soft cap under a library's name. NotImplementedError for one that is off there, or undefined."""
+        cap = self.options.get("softcap")
+        if cap is not None and cap <= 0:
+            raise NotImplementedError(f"a soft cap of {cap} means no cap in this signature, or is undefined")
+        return {} if cap is None else {name: cap}
+
     def window(self, unbounded: int | None) -> tuple[int | None, int | None]:
         """Both sides of the window, with a library's value for a side without a bound.
 

@@ -49,6 +49,9 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     window: tuple[int | None, int | None] | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    return_lse: bool = False,
 ) -> Tensor:
     """The signature of the contract."""
     raise NotImplementedError
@@ -62,7 +65,9 @@ def call(**changes: Any) -> Call:
 
 
 def test_features_cover_the_designs_vocabulary() -> None:
-    assert set(FEATURES) == DESIGNED | {"window", "large", "cpu", "cuda"}
+    further = {"window", "softcap", "sinks", "sink_gradient", "return_lse", "lse_gradient"}
+
+    assert set(FEATURES) == DESIGNED | further | {"large", "cpu", "cuda"}
     assert all(FEATURES.values()), "each in words"
 
 
@@ -72,6 +77,8 @@ def test_conventions_cover_the_designs_vocabulary_the_contracts_own_first() -> N
         "empty_row": ("zeros", "nan", "mean"),
         "bool_mask": ("may_attend", "may_not"),
         "window": ("upper_left", "lower_right"),
+        "lse_base": ("e", "2"),
+        "lse_empty_row": ("minus_inf", "plus_inf", "zero", "any"),
         "repeated_calls": ("within_bounds", "equal_bits"),
     }
 

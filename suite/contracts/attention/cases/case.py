@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Call, Calls, Conventions
+from attnsuite.cases import Call, Calls, Conventions, Reply
 from attnsuite.cases.case import HOW, Traits
-from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
+from attnsuite.cases.expected import AttentionWeights, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LAYOUTS
 from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import HALF, Array, as_tensor, dtype_of
@@ -24,12 +24,15 @@ from attnsuite.contracts.attention.feature import DrawContext, arguments, draw_a
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
+from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
 
 JUDGED_ELEMENTS = 2**17
 """Number of scores b·h·l·s above which only sampled query rows are judged: more would take seconds."""
 JUDGED_IN_EXTENDED_PRECISION = 2**14
 """The same for the oracle in extended precision, which takes eight times as long."""
+LSE = "lse"
+"""The name of the log-sum-exp, the second output where it is requested."""
 SAMPLED_ROWS = 24
 """At least this many rows are judged, however many keys they have."""
 
@@ -97,13 +100,17 @@ class AttentionCase(PerCallCase):
         options = self.defaults | {name: value for name, value in passed.items() if not isinstance(value, Tensor)}
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
         tensors = {name: tensor[leading] for name, tensor in tensors.items()}
+        if self.rank == 2 and "sinks" in passed:
+            passed["sinks"] = passed["sinks"][:1]  # of the first head, as all tensors
         tensors |= {name: value for name, value in passed.items() if isinstance(value, Tensor)}
-        gradient = as_tensor(upstream, dtype)[leading] if self.gradient_of else None
+        gradient = self._laid("output_gradient", as_tensor(upstream, dtype)[leading]) if self.gradient_of else None
         return Call(
             {name: self._laid(name, tensor) for name, tensor in tensors.items()},
             options,
             gradient_of=self.gradient_of,
-            output_gradient=None if gradient is None else self._laid("output_gradient", gradient),
+            output_gradient=gradient,
+            second=LSE if options.get("return_lse") else "",
+            second_gradient=None if gradient is None or not options.get("return_lse") else lse_gradient(gradient),
             grad_mode=self.grad_mode,
             inference=self.inference,
             seed=1 if any(feature.seeded and feature.key in self.values for feature in features()) else None,
@@ -134,6 +141,8 @@ case = AttentionCase
 """The constructor of a row in tables of cases."""
 single = partial(AttentionCase, batch=1, heads=1)
 """The same with a single item and head."""
+few_dtypes = partial(AttentionCase, dtypes=("float32", "bfloat16"))
+"""The same in a dtype of each kind, where combined cases have the feature in all."""
 gradients = partial(AttentionCase, gradient_of=INPUTS)
 """The same with the gradients of query, key and value."""
 
@@ -171,7 +180,66 @@ def expected_result(
         if empty is None
         else np.broadcast_to(empty, result.output.value.shape).reshape(form_of_reply.shape),
         weights=None if call.options.get("dropout_p") else partial(_weights, problem, rows, dtype),
+        attentions=None if result.lse is None else {LSE: _log_sum_exp(call, result.lse, rows)},
     )
+
+
+def lse_gradient(output_gradient: Tensor) -> Tensor:
+    """The gradient of the log-sum-exp in cases: the first column of the output's, float32 or wider."""
+    column = output_gradient[..., 0]
+    return column.float() if column.dtype.itemsize < 4 else column.clone()
+
+
+@dataclass(frozen=True)
+class LogSumExp(AttentionWeights):
+    """The expected log-sum-exp, … h l: in half types float32, or the query's dtype, which costs a rounding."""
+
+    shape: tuple[int, ...] = ()
+    rows: Array | None = None
+    """The judged queries; None: all."""
+
+    def verdict(self, name: str, reply: Reply) -> Verdict:
+        tensor = reply.attention_weights.get(name)
+        if tensor is not None and tensor.shape == self.shape:
+            reply = replace(reply, attention_weights={name: self._judged(tensor)})
+        return AttentionWeights(self._in_dtype(tensor), None).verdict(name, reply)
+
+    def equal(self, name: str, reply: Reply, theirs: Reply) -> bool:
+        pair = [side.attention_weights.get(name) for side in (reply, theirs)]
+        tensors = [self._judged(tensor) if tensor is not None and tensor.shape == self.shape else tensor
+            for tensor in pair]  # fmt: skip
+        replies = [
+            replace(side, attention_weights={name: tensor})
+            for side, tensor in zip((reply, theirs), tensors, strict=True)
+        ]
+        return AttentionWeights(self._in_dtype(pair[0]), None).equal(name, *replies)
+
+    def _judged(self, tensor: Tensor) -> Tensor:
+        """The judged queries; NaN where any number may stand."""
+        assert isinstance(self.expected, WithinBounds)
+        judged = tensor if self.rows is None else tensor[..., torch.from_numpy(self.rows)]
+        return judged.masked_fill(torch.from_numpy(np.isnan(self.expected.output.value.astype(np.float64))), torch.nan)
+
+    def _in_dtype(self, tensor: Tensor | None) -> WithinBounds:
+        """The expected numbers in the dtype of a log-sum-exp, if it may have that; else in float32 or wider."""
+        expected = self.expected
+        assert isinstance(expected, WithinBounds)
+        shape = self.shape if tensor is None or tensor.shape != self.shape else expected.output.value.shape
+        own = expected.form.dtype
+        wide = torch.float32 if own.itemsize < 4 else own
+        dtype = own if tensor is not None and tensor.dtype == own else wide
+        rounding = PRECISIONS[str(dtype)[6:]].unit * np.nan_to_num(abs(expected.output.value), posinf=0.0)
+        bounded = Bounded(expected.output.value, expected.output.bound + rounding.astype(np.float64))
+        return replace(expected, form=Form(tuple(shape), dtype), output=bounded)
+
+
+def _log_sum_exp(call: Call, expected: Bounded, rows: Array | None) -> LogSumExp:
+    """The expected log-sum-exp, without the axes that the call does not have."""
+    query, (*_, judged) = call.tensors["query"], expected.value.shape
+    shape = (*query.shape[:-2], judged)
+    bounded = Bounded(expected.value.reshape(shape), expected.bound.reshape(shape))
+    within = WithinBounds(Form(shape, query.dtype), bounded, ACCEPT_OUTPUT)
+    return LogSumExp(within, None, tuple(query.shape[:-1]), rows)
 
 
 def _largest(array: Array) -> float:
@@ -199,6 +267,7 @@ def as_problem(call: Call, conventions: Conventions, keep_mask: Array | None = N
     """A call as arrays with four axes."""
     query, key, value = (four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
     upstream = None if call.output_gradient is None else four_axes(compare.numbers(call.output_gradient))
+    of_lse = None if call.second_gradient is None else four_axes(compare.numbers(call.second_gradient[..., None]))
     masks = {name: _array(tensor) for name, tensor in call.tensors.items() if name not in INPUTS}
     return oracle.Problem(
         query,
@@ -208,6 +277,7 @@ def as_problem(call: Call, conventions: Conventions, keep_mask: Array | None = N
         conventions=conventions,
         keep_mask=keep_mask,
         output_gradient=upstream,
+        lse_gradient=of_lse,
         gradient_of=call.gradient_of,
     )
 

@@ -40,7 +40,8 @@ class AttentionCall:
 
     def with_keys(self, key: Tensor, value: Tensor, change: Callable[[Tensor], Tensor]) -> AttentionCall:
         """The same call with other keys and values; `change` adapts masks that have a column for each key."""
-        masks = {name: mask for name, mask in self.options.items() if isinstance(mask, torch.Tensor)}
+        names = {f.argument.name for f in feature.features() if f.argument and f.visible}
+        masks = {name: mask for name, mask in self.options.items() if name in names and isinstance(mask, torch.Tensor)}
         fitted = {name: change(m) for name, m in masks.items() if m.dim() and m.shape[-1] == self.keys}
         return replace(self.but(**fitted), key=key, value=value)
 

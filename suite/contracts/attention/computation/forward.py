@@ -81,6 +81,13 @@ class Computation(Stepwise):
                 products = hook(self, products, call, grid)
         return products
 
+    def result(self, output: Any, scores: Tensor, call: AttentionCall) -> Any:
+        """The result of a call, from its output and the scores that its softmax is taken of."""
+        for hooks in all_hooks():
+            if hooks.result:
+                output = hooks.result(self, output, scores, call)
+        return output
+
     fill = formula(lambda scores, seen: scores.masked_fill(~seen, -math.inf))  # hidden by position
 
     @classmethod
@@ -219,11 +226,16 @@ class Dense(Computation):
         self.check(call)
         query, key, value = self.widen(call)
         key, value = self.spread(key, value, call)
-        weights = self.softmax(self.score(self.products(query, key), call, call.grid()), call)
+        scores = self.with_sinks(self.score(self.products(query, key), call, call.grid()), call)
+        weights = self.softmax(scores, call)[..., : call.keys]
         for hooks in all_hooks():
             if hooks.weigh:
                 weights = hooks.weigh(self, weights, call)
-        return self.finish(self.combine(weights, value, call), call)
+        return self.result(self.finish(self.combine(weights, value, call), call), scores, call)
+
+    def with_sinks(self, scores: Tensor, call: AttentionCall) -> Tensor:
+        """The scores that the softmax is taken of: those of the keys, and of sinks, which have no value."""
+        return torch.cat([scores, *sinks(self, scores, call)], dim=-1)
 
     receive = staticmethod(lambda call: call)
 
@@ -240,6 +252,12 @@ class Dense(Computation):
     softmax = formula(lambda scores, call: normalised((scores - largest_of(scores)).exp()))
     combine = formula(lambda weights, value, call: weights @ value)  # ... h l v
     finish = staticmethod(lambda output, call: output.to(call.query.dtype))
+
+
+def sinks(computation: Computation, rows: Tensor, call: AttentionCall) -> list[Tensor]:
+    """The scores of all sinks in each of some rows: ... h l 1."""
+    columns = (hooks.sink(computation, rows, call) for hooks in all_hooks() if hooks.sink)
+    return [column for column in columns if column is not None]
 
 
 def largest_of(scores: Tensor) -> Tensor:
@@ -260,11 +278,13 @@ correct = Dense()
 
 
 class Whole(Computation):
-    """Attention as one step, for mistakes around the formula."""
+    """Attention as one step, for mistakes around the formula. The step returns the output alone."""
 
     def __call__(self, call: AttentionCall) -> Any:
         check(call)
-        return self.attention(call)
+        if not call["return_lse"]:
+            return self.attention(call)
+        return self.attention(call.but(return_lse=False)), correct(call)[1]
 
     attention = staticmethod(correct)
 
@@ -300,11 +320,13 @@ class Tiled(Computation):
         query, key, value = Dense.widen(call)
         key, value = self.spread(key, value, call)
         keep = multiplier(query.new_empty(call.scores_shape), call)
-        rows = []
+        rows, logarithms = [], []
         for bounds in self.query_bounds(call.queries, self.query_tile):
             parts = [self.stream(call, (query, key, value), keep, bounds, half) for half in self.halves(call.keys)]
-            rows.append(self.normalise(self.merge(parts)))
-        return torch.cat(rows, dim=-2).to(call.query.dtype)
+            whole = self.merge(self.join_sinks(parts, query[..., slice(*bounds), :], call))
+            rows.append(self.normalise(whole))
+            logarithms.append(self.logarithm(whole))
+        return self.result(torch.cat(rows, dim=-2).to(call.query.dtype), torch.cat(logarithms, dim=-2), call)
 
     def stream(self, call: AttentionCall, inputs: Inputs, keep: Tensor | float, rows: Bounds, keys: Bounds) -> Partial:
         """A tile of queries over some of the keys, one tile after another."""
@@ -316,6 +338,12 @@ class Tiled(Computation):
             factors = keep if isinstance(keep, float) else keep[..., first:last, start:stop]
             part = self.step(part, Tile(scores, value[..., start:stop, :], factors))
         return part
+
+    def join_sinks(self, parts: list[Partial], rows: Tensor, call: AttentionCall) -> list[Partial]:
+        """The parts of the keys, and those of sinks, whose outputs are 0."""
+        zeros = torch.zeros_like(parts[0].output)
+        alone = [Partial(zeros, (column > -math.inf).to(zeros), column) for column in sinks(self, rows, call)]
+        return [*parts, *alone]
 
     def step(self, before: Partial, tile: Tile) -> Partial:
         largest = self.running_largest(before.largest, tile.scores)
@@ -347,12 +375,18 @@ class Tiled(Computation):
 
     @staticmethod
     def merge(parts: list[Partial]) -> Partial:
-        largest = torch.stack([part.largest for part in parts]).amax(0)
+        largest = torch.stack([part.largest for part in parts]).detach().amax(0)
         shrinks = [shift(part.largest, largest).exp() for part in parts]
         output = torch.stack([part.output * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
         total = torch.stack([part.total * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
         return Partial(output, total, largest)
 
+    # of the sum of the exponentials: ... l 1
+    logarithm = formula(
+        lambda part: (part.largest + part.total.masked_fill(part.total == 0, 1.0).log()).masked_fill(
+            part.total == 0, -math.inf
+        )
+    )
     normalise = formula(lambda part: part.output / part.total.masked_fill(part.total == 0, 1.0))
 
 

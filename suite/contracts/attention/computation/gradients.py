@@ -35,12 +35,12 @@ class OwnGradient(Computation):
         inputs = call.tensors
         return _autograd_function().apply(self, call, tuple(inputs), *inputs.values())
 
-    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Tensor, Any]:
-        """The output, and the state for the backward pass; `wanted` are the inputs that want a gradient."""
+    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Any, Any]:
+        """The result, and the state for the backward pass; `wanted` are the inputs that want a gradient."""
         raise NotImplementedError
 
-    def backward(self, saved: Any, gradient: Tensor) -> Gradients:
-        """The gradients of the inputs, given the output's."""
+    def backward(self, saved: Any, *gradient: Tensor) -> Gradients:
+        """The gradients of the inputs, given the output's, and that of a second result."""
         raise NotImplementedError
 
 
@@ -52,15 +52,15 @@ def _autograd_function() -> Any:
         @staticmethod
         def forward(
             ctx: Any, computation: OwnGradient, call: AttentionCall, names: tuple[str, ...], *inputs: Tensor
-        ) -> Tensor:
+        ) -> Any:
             wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[3:], strict=True) if need)
             output, ctx.state = computation.forward(call, wanted)
             ctx.computation, ctx.names = computation, names
             return output
 
         @staticmethod
-        def backward(ctx: Any, gradient: Tensor) -> Any:
-            gradients = ctx.computation.backward(ctx.state, gradient)
+        def backward(ctx: Any, *gradient: Tensor) -> Any:
+            gradients = ctx.computation.backward(ctx.state, *gradient)
             return (None, None, None, *(gradients.get(name) for name in ctx.names))
 
     return WithOwnGradient
@@ -76,6 +76,7 @@ class Saved:
     value: Tensor  # ... h s v
     weights: Tensor  # ... h l s
     keep: Tensor | float  # ... h l s, the factors of the weights
+    scores: Tensor  # ... h l s, of the softmax, with a column for each sink
     wanted: frozenset[str]
     """The inputs that want a gradient."""
 
@@ -105,22 +106,29 @@ class Backward(OwnGradient):
     value_gradient = formula(lambda kept_weights, d_output, saved: kept_weights.transpose(-1, -2) @ d_output)
     deliver = staticmethod(lambda gradients, saved: gradients)
 
-    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Tensor, Saved]:
+    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Any, Saved]:
         query, key, value = Dense.widen(call)
         key, value = correct.spread(key, value, call)
-        weights = forward_weights(call, query, key)
+        scores = forward_scores(call, query, key)
+        weights = Dense.softmax(scores, call)[..., : call.keys]
         keep = multiplier(weights, call)
-        saved = Saved(call, query, key, value, weights, keep, wanted)
-        return ((weights * keep) @ value).to(call.query.dtype), saved
+        saved = Saved(call, query, key, value, weights, keep, scores, wanted)
+        return self.result(((weights * keep) @ value).to(call.query.dtype), scores, call), saved
 
-    def backward(self, saved: Saved, gradient: Tensor) -> Gradients:
+    def backward(self, saved: Saved, *gradient: Tensor) -> Gradients:
         """The gradients of all inputs, in the query's dtype."""
         with torch.no_grad():
             gradients: Gradients = dict.fromkeys(saved.call.tensors)
             weights, keep = self.weights(saved), self.keep(saved)
-            d_output = self.output_gradient(gradient, saved)
+            d_output, *second = self.output_gradient(gradient[0], saved), *gradient[1:]
             d_weights = self.weights_gradient(d_output, saved.value, keep)
-            d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights, saved))
+            mean = self.mean(weights, d_weights, saved)
+            for hooks in all_hooks():
+                mean = hooks.mean(self, mean, *second, saved) if hooks.mean and second else mean
+            for hooks in all_hooks():
+                if hooks.sink_gradient:
+                    hooks.sink_gradient(self, mean, saved, gradients)
+            d_scores = self.scores_gradient(weights, d_weights, mean)
             flow = Flow(d_scores, self.through_scores(d_scores, saved, gradients))
             if "query" in saved.wanted:
                 gradients["query"] = self.query_gradient(flow, saved)
@@ -161,7 +169,12 @@ def ignoring(argument: str, off: Any, where: Condition = lambda call: True) -> C
 
 def forward_weights(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
     """The weights before dropout, of widened queries and keys that have the query's heads."""
-    return Dense.softmax(correct.score(Dense.products(query, key), call, call.grid()), call)
+    return Dense.softmax(forward_scores(call, query, key), call)[..., : call.keys]
+
+
+def forward_scores(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
+    """The scores of the softmax, of the same queries and keys."""
+    return correct.with_sinks(correct.score(Dense.products(query, key), call, call.grid()), call)
 
 
 @dataclass
@@ -180,12 +193,11 @@ class Recomputed(OwnGradient):
     deliver = staticmethod(lambda gradients, call: gradients)
     forget = staticmethod(lambda memory: None)  # after the backward pass
 
-    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Tensor, tuple[Memory, frozenset[str]]]:
+    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Any, tuple[Memory, frozenset[str]]]:
         memory = self.keep(call, torch.get_rng_state())
-        output: Tensor = correct(call)
-        return output, (memory, wanted)
+        return correct(call), (memory, wanted)
 
-    def backward(self, saved: tuple[Memory, frozenset[str]], gradient: Tensor) -> Gradients:
+    def backward(self, saved: tuple[Memory, frozenset[str]], *gradient: Tensor) -> Gradients:
         """The gradients of the inputs that want one."""
         (memory, wanted), before = saved, torch.get_rng_state()
         torch.set_rng_state(memory.state)

@@ -13,7 +13,7 @@ from attnsuite.cases import Variant
 from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
 from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
-from attnsuite.contracts.attention.variants.styles import Inputs, attention, bias_of, kept, spread
+from attnsuite.contracts.attention.variants.styles import USUAL, Inputs, attention, bias_of, kept, spread
 
 NO_GRADIENT = dict.fromkeys(("gradient", "mask_gradient"), "the library does not know PyTorch's tensors")
 SDPA = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
@@ -162,13 +162,14 @@ def variants() -> list[Variant]:
     jax = as_attention(_jax, ("attn_mask", "is_causal", "scale", "enable_gqa"))
     empty_rows = {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}}
     lacks = {**NO_GRADIENT, **JAX_LACKS}
+    scipy = as_attention(_scipy, USUAL)
     return [
-        Variant("scipy", "numpy arrays and scipy.special.softmax", as_attention(_scipy), ("scipy",), NO_GRADIENT),
+        Variant("scipy", "numpy arrays and scipy.special.softmax", scipy, ("scipy",), NO_GRADIENT),
         Variant("jax", "jax.nn.dot_product_attention as it is", jax, ("jax",), lacks, empty_rows),
         Variant("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa, SDPA)),
         Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
         Variant("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
         Variant("module", "a torch.nn.Module that takes its options by position too", _Module()),
         Variant("no_options", "takes query, key and value alone", _no_options),
-        Variant("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype)),
+        Variant("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype, USUAL)),
     ]

@@ -42,6 +42,8 @@ class Inputs(NamedTuple):
 
 
 Core = Callable[[Inputs], Tensor]
+USUAL = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa", "window")
+"""The options that all styles take; `further` has variants with the others."""
 
 
 def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = None) -> Callable[..., Tensor]:
@@ -56,7 +58,7 @@ def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = No
         output = core(Inputs(query, key, value, factor(call), bias, kept(call, query.dtype)))
         return output.masked_fill(empty, 0.0).to(call.query.dtype)
 
-    return as_attention(with_core)
+    return as_attention(with_core, USUAL)
 
 
 def in_style(cores: Mapping[str, tuple[str, Core]]) -> list[Variant]:

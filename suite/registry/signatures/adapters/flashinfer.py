@@ -1,10 +1,11 @@
 """flashinfer's single prefill: one item, (positions, heads, width), causal aligned at the last key, no backward.
 
     single_prefill_with_kv_cache(q, k, v, …, custom_mask=None, causal=False, kv_layout="NHD", sm_scale=None,
-                                 window_left=-1, logits_soft_cap=None, …)
+                                 window_left=-1, logits_soft_cap=None, …, return_lse=False)
 
 It is called once for each item. `custom_mask` is boolean, (l, s), True where a query may attend, the same for all
-heads, and `causal` is then ignored. Windows have a left side alone; a right side of 0 is `causal`.
+heads, and `causal` is then ignored. Windows have a left side alone; a right side of 0 is `causal`. The log-sum-exp,
+(l, h), is in base 2.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ FLOAT_MASK = "custom_mask is boolean"
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by flashinfer's names, of one item."""
-    options = call.renamed(scale="sm_scale", is_causal="causal")
+    options = call.renamed(scale="sm_scale", is_causal="causal", return_lse="return_lse")
+    options |= call.softcap("logits_soft_cap")
     left, right = call.window(-1)
     if "window" in call.options:
         options["window_left"] = left
@@ -58,10 +60,12 @@ SIGNATURE = Signature(
         "scale": ("sm_scale",),
         "enable_gqa": (),
         "window": ("window_left",),
+        "softcap": ("logits_soft_cap",),
+        "return_lse": ("return_lse",),
     },
     others=(
         *("scale_q", "scale_k", "scale_v", "o_dtype", "packed_custom_mask", "kv_layout", "pos_encoding_mode"),
-        *("use_fp16_qk_reduction", "logits_soft_cap", "rope_scale", "rope_theta", "backend", "return_lse"),
+        *("use_fp16_qk_reduction", "rope_scale", "rope_theta", "backend"),
     ),
     identifying=(
         frozenset({"kv_layout"}),
@@ -75,7 +79,13 @@ SIGNATURE = Signature(
     heads_inside=True,
     inputs=("q", "k", "v"),
     lacks={"gradient": NO_BACKWARD, "mask_gradient": NO_BACKWARD, "float_mask": FLOAT_MASK},
-    conventions={"causal": "lower_right", "window": "lower_right"},
-    words={"attn_mask": "custom_mask", "is_causal": "causal", "scale": "sm_scale", "window": "window_left"},
+    conventions={"causal": "lower_right", "window": "lower_right", "lse_base": "2"},
+    words={
+        "attn_mask": "custom_mask",
+        "is_causal": "causal",
+        "scale": "sm_scale",
+        "window": "window_left",
+        "softcap": "logits_soft_cap",
+    },
     says="a call for each item, causal and window_left aligned at the last key, no backward pass",
 )

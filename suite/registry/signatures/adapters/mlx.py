@@ -22,15 +22,21 @@ def keywords(call: SignatureCall) -> dict[str, Any]:
         options["mask"] = call.mask
     elif call.is_causal:
         options["mask"] = "causal"
-    return options
+    return options | call.renamed(sinks="sinks")
 
 
 SIGNATURE = Signature(
     name="mlx",
     function="mlx.core.fast.scaled_dot_product_attention",
     axes="b h s d",
-    options={"attn_mask": ("mask",), "is_causal": ("mask",), "scale": ("scale",), "enable_gqa": ()},
-    others=("sinks", "stream"),
+    options={
+        "attn_mask": ("mask",),
+        "is_causal": ("mask",),
+        "scale": ("scale",),
+        "enable_gqa": (),
+        "sinks": ("sinks",),
+    },
+    others=("stream",),
     identifying=(frozenset({"sinks"}),),
     keywords=keywords,
     layout=with_heads_first,

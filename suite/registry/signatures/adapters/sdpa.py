@@ -7,6 +7,12 @@ SIGNATURE = Signature(
     name="sdpa",
     function="torch.nn.functional.scaled_dot_product_attention",
     axes="… h l e",
-    options={name: (name,) for name in ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa", "window")},
+    options={
+        name: (name,)
+        for name in (
+            *("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"),
+            *("window", "softcap", "sinks", "return_lse"),
+        )
+    },
     layout=as_it_is,
 )

@@ -37,14 +37,19 @@ PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", 
 """A row in each line, as its unusual levels: rows in which all pairs meet, and further rows for triples."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
 """Factors that kernels fuse: every triple of their levels meets."""
-OPTIONS = ("scales", "causal", "grouped heads", "dropout", "masks", "windows")
+FURTHER = ("soft caps", "sinks", "log-sum-exps")
+"""Options that most implementations lack."""
+OPTIONS = ("scales", "causal", "grouped heads", "dropout", "masks", "windows", *FURTHER)
 """The features that are options of the function."""
 LACKING = (
     ("gradients", "value widths", *OPTIONS),
     OPTIONS,  # a function of query, key and value
-    ("dropout", "masks", "windows"),
-    ("windows",),  # PyTorch's SDPA
-    ("masks",),  # FlashAttention
+    ("dropout", "masks", "windows", *FURTHER),
+    ("windows", *FURTHER),  # PyTorch's SDPA
+    ("masks", *FURTHER),
+    FURTHER,
+    FURTHER[1:],  # ONNX
+    ("sinks",),  # FlashAttention
 )
 """Features that implementations lack together: every pair of the other levels meets in cases without them."""
 ALL_LEVELS = (*LEVELS, *(feature.levels for feature in features()))

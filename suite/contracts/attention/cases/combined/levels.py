@@ -48,7 +48,8 @@ OF_MASKS: Mapping[str, tuple[str, ...]] = {
     "dqkv_mask": (*INPUTS, "attn_mask"),
 }
 """The inputs whose gradients are requested, which choose the kernels of a backward pass; with the mask's, and without."""
-WANTED = (*tuple(GRADIENTS)[1:], *OF_MASKS)
+OF_SINKS: Mapping[str, tuple[str, ...]] = {"dqkv_sinks": (*INPUTS, "sinks")}
+WANTED = (*tuple(GRADIENTS)[1:], *OF_MASKS, *OF_SINKS)
 MODES: Mapping[str, Mapping[str, bool]] = {
     "grad": {},
     "no_grad": {"grad_mode": False},
@@ -168,7 +169,7 @@ UPSTREAM = Levels(
     unsupported="gradients",
 )
 BACKWARD = Levels(
-    {"gradient": {**GRADIENTS, **OF_MASKS}},
+    {"gradient": {**GRADIENTS, **OF_MASKS, **OF_SINKS}},
     lambda levels: {"gradient_of": levels["gradient"]},
     (
         Contradiction("an output gradient is passed where gradients are requested",
