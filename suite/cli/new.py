@@ -21,7 +21,7 @@ from attnsuite.contracts import names as contract_names
 from attnsuite.contracts.sources import documents
 from attnsuite.model import UsageError
 from attnsuite.registry import locate
-from attnsuite.registry.signatures import OWN, SIGNATURES_OF
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names
 from attnsuite.registry.signatures import signature as signature_named
 
 WIDTH = 118
@@ -50,7 +50,11 @@ def run(options: New) -> None:
         raise UsageError(f"{str(file)!r} exists and was not changed; choose another name") from None
     except OSError as error:
         raise UsageError(f"{str(file)!r} cannot be written: {error.strerror}") from None
-    left = "" if contract == SIGNATURES_OF and not options.exercise else " Write the body of its function."
+    left = (
+        ""
+        if (contract == SIGNATURES_OF or options.signature) and not options.exercise
+        else " Write the body of its function."
+    )
     cases = f' --case "documents/{options.exercise}*" --dtype float32' if options.exercise else ""
     print(f"{file} is written.{left} Check it: attnsuite check {file}{cases}")
 
@@ -68,13 +72,19 @@ def _homes(spec: ModuleSpec) -> set[Path]:
 
 
 def rendered(file: Path, contract: str, signature: str | None = None) -> str:
-    """The text of a file: a plain attention in a signature; for another contract the head of its function.
+    """The text of a file: a plain function in a signature; for another contract the head of its function.
 
     Raises UsageError for an unknown contract or signature, and for a signature with another contract.
     """
+    theirs = signature_named(signature or OWN).contract
+    contract = theirs if contract == SIGNATURES_OF else contract
     definition = contract_named(contract)
-    if contract == SIGNATURES_OF:
-        return _attention(definition, signature or OWN, file)
+    if contract == theirs:
+        return _of_signature(definition, signature or OWN, file)
+    if signature and names(contract):
+        raise UsageError(
+            f"--signature {signature} is for the contract {theirs}; {contract} has {', '.join(names(contract))}"
+        )
     if signature:
         raise UsageError(f"--signature is for the contract {SIGNATURES_OF}; the contract {contract} has one signature")
     comments = _comments(definition, file, [])
@@ -125,7 +135,7 @@ def _fill(template: str, **values: object) -> str:
     return environment.get_template(f"{template}.py.jinja").render(values)
 
 
-def _attention(contract: Contract, signature: str, file: Path) -> str:
+def _of_signature(contract: Contract, signature: str, file: Path) -> str:
     described = signature_named(signature)
     arrays = described.arrays.name
     declared = {
@@ -136,12 +146,15 @@ def _attention(contract: Contract, signature: str, file: Path) -> str:
     words = ", ".join(word for word, needed in declared.items() if needed)
     head, arrow, body = described.template.partition(") -> ")
     kind, newline, body = body.partition("\n")
-    docstring = '    """The softmax of the scaled scores, times the values."""\n'
+    docstring = '    """The softmax of the scaled scores, times the values."""\n' * (contract.name == SIGNATURES_OF)
     return _fill(
         "attention",
         name=file.stem,
+        contract=contract.name,
         called=f"as {described.function}" if " " in described.function else f"in {described.function}'s signature",
         arrays=arrays,
+        any=arrays == "torch" and "Any" in described.template,
+        softmax=arrays == "torch" and "softmax(scores, hidden" in described.template,
         comments=_comments(contract, file, [] if signature == OWN else list(_differences(signature))),
         decorator=f"@implementation({words})" if words else "@implementation",
         function=f"{head}{arrow}{kind}{newline}{docstring}{body}".rstrip("\n"),

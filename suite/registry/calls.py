@@ -18,14 +18,16 @@ from attnsuite.registry.declaration import Declaration, Uncallable
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
+    OtherAdapter,
     SignatureCall,
     in_contract_signature,
     names,
     recognise,
+    recognise_other,
     signature,
 )
 from attnsuite.registry.signatures.recognition import ANYWHERE
-from attnsuite.registry.signatures.signature import BY_USER, INPUTS
+from attnsuite.registry.signatures.signature import BY_USER
 from attnsuite.registry.wrappers import around_function
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -43,9 +45,10 @@ def with_signature(declaration: Declaration, name: str) -> Declaration:
     if not name:
         return declaration
     known = signature(name)
-    if declaration.contract != SIGNATURES_OF:
-        own = f"{declaration.full_name} is tested as {declaration.contract}, which has one signature"
-        raise UsageError(f"--signature {name} is for functions of {SIGNATURES_OF}; {own}")
+    if declaration.contract != known.contract:
+        own = f"{declaration.full_name} is tested as {declaration.contract}, which has "
+        own += f"the signatures {', '.join(others)}" if (others := names(declaration.contract)) else "one signature"
+        raise UsageError(f"--signature {name} is for functions of {known.contract}; {own}")
     return replace(declaration, signature=known.name, signature_by=(BY_USER,))
 
 
@@ -74,19 +77,52 @@ def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Decla
     """
     is_attention = declaration.contract == SIGNATURES_OF
     own = parameters(function)
-    if is_attention and not declaration.signature:
-        required = [each.name for each in function_parameters(function) or () if each.default is each.empty]
-        name, by = recognise(own, required)
+    if not declaration.signature:
+        declared = [each for each in function_parameters(function) or () if each.kind not in ANY_NUMBER]
+        required = [each.name for each in declared if each.default is each.empty]
+        name, by = recognised(declaration.contract, [each.name for each in declared], required)
         declaration = replace(declaration, signature=name, signature_by=by)
     refuse_uncallable(declaration, function)
     called, required_names = accepting_keywords(function, declaration.contract), required_options(declaration, function)
     declaration = replace(declaration, untested=untested_parameters(declaration, function))
     if called is not function or required_names - _always_given(declaration):
         declaration = replace(declaration, rewrites_calls=True)
+    if not is_attention and declaration.signature:
+        theirs = signature(declaration.signature)
+        adapted: Callable[..., Any] = OtherAdapter(called, theirs, input_names(declaration.contract), own)
+        return _with_their_gaps(declaration, own), adapted
     if not is_attention:
         return declaration, called
     adapted = in_contract_signature(called, declaration.signature or OWN, own, required_names)
     return _with_their_gaps(declaration, own), adapted
+
+
+def recognised(contract: str, parameters: Sequence[str], required: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The signature of a function of the contract, empty for its own, and the parameters that identify it.
+
+    Raises `AmbiguousSignature` where several fit.
+    """
+    if contract == SIGNATURES_OF:
+        return recognise(parameters, required)
+    return _of_other(contract, parameters, required) or ("", ())
+
+
+def contract_of(parameters: Sequence[str], required: Sequence[str]) -> str:
+    """The contract other than attention that the parameters of a function identify; empty for none."""
+    others = dict.fromkeys(contract for name in names() if (contract := signature(name).contract) != SIGNATURES_OF)
+    return next((contract for contract in others if _of_other(contract, parameters, required)), "")
+
+
+def _of_other(contract: str, parameters: Sequence[str], required: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """As `recognise_other`; None for a contract without signatures of other libraries."""
+    if not names(contract):
+        return None
+    return recognise_other(contract, _words(contract), input_names(contract), parameters, required)
+
+
+def _words(contract: str) -> frozenset[str]:
+    """All names in the signature of a contract."""
+    return frozenset(re.findall(r"\w+", contract_named(contract).signature))
 
 
 def library_of(declaration: Declaration) -> str:
@@ -107,11 +143,11 @@ def _with_their_gaps(declaration: Declaration, own: Sequence[str] | None) -> Dec
     if declaration.signature in ("", OWN):
         return declaration
     theirs, own_names = signature(declaration.signature), None if own is None else frozenset(own)
-    points = contract_named(SIGNATURES_OF).conventions
+    points = contract_named(declaration.contract).conventions
     conventions = {point: choice for point, choice in theirs.conventions.items() if point in points}
     return replace(
         declaration,
-        parameters=(*INPUTS, *theirs.takes(own_names)),
+        parameters=(*input_names(declaration.contract), *theirs.takes(own_names)),
         lacks={**theirs.gaps(own_names), **declaration.lacks},
         conventions={**conventions, **declaration.conventions},
     )
@@ -163,7 +199,16 @@ def tested_parameters(declaration: Declaration) -> frozenset[str]:
     """The names of parameters that tests give by keyword, in the function's signature."""
     if declaration.signature not in ("", OWN):
         return signature(declaration.signature).tested
-    return frozenset(re.findall(r"\w+", contract_named(declaration.contract).signature))
+    return _words(declaration.contract)
+
+
+def positional_names(declaration: Declaration) -> tuple[str, ...]:
+    """The parameters that tests give by position: the signature's where they differ from the contract's in number."""
+    own = input_names(declaration.contract)
+    if declaration.signature in ("", OWN):
+        return own
+    theirs = signature(declaration.signature)
+    return own if (theirs.contract, theirs.before) == (SIGNATURES_OF, ()) else (*theirs.before, *theirs.inputs)
 
 
 def untested_parameters(declaration: Declaration, function: Callable[..., Any]) -> tuple[str, ...]:
@@ -198,7 +243,7 @@ def _is_called(declaration: Declaration) -> bool:
 def _options(declared: Iterable[Parameter], declaration: Declaration) -> list[Parameter]:
     """The parameters that are not in the places of the contract's inputs."""
     declared = list(declared)
-    first = [each for each in declared if each.kind in POSITIONAL][: len(input_names(declaration.contract))]
+    first = [each for each in declared if each.kind in POSITIONAL][: len(positional_names(declaration))]
     return [each for each in declared if each not in first and each.kind not in ANY_NUMBER]
 
 
@@ -230,10 +275,11 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
     declared = function_parameters(function, through=False)
     if declared is None or not _is_called(declaration):
         return
-    expected = input_names(declaration.contract)
+    expected = positional_names(declaration)
     places = [each for each in declared if each.kind in POSITIONAL]
     fewer = len(places) < len(expected) and not any(each.kind is each.VAR_POSITIONAL for each in declared)
-    misplaced = fewer or any(_is_option(each, declaration.contract) for each in places[: len(expected)])
+    own = expected == input_names(declaration.contract)  # a signature of its own may give options by position
+    misplaced = fewer or (own and any(_is_option(each, declaration.contract) for each in places[: len(expected)]))
     known = tested_parameters(declaration) - {*expected}
     missing = any(each.default is each.empty and each.name not in known for each in _options(declared, declaration))
     if not misplaced and not missing:
@@ -247,7 +293,7 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
         says = f"{name} takes {actual}; {declaration.contract} gives {', '.join(expected)} by position"
     else:
         needs = [each for each in passed if each not in expected and each not in known]
-        homes = [each for each in names() if signature(each).tested.issuperset(needs)]
+        homes = [each for each in names(declaration.contract) if signature(each).tested.issuperset(needs)]
         others = f" without --signature {' or '.join(homes)}" if homes and is_attention else ""
         says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
     code = "\n".join(f"    {line}" for line in lines)
@@ -258,7 +304,7 @@ def _is_option(parameter: Parameter, contract: str) -> bool:
     """Whether a parameter in an input's place has the name of an option; `mask` and `bias` need a default as well."""
     options = set(re.findall(r"\w+", contract_named(contract).signature))
     if contract == SIGNATURES_OF:
-        options = set().union(*(signature(each).tested for each in names()))
+        options = set().union(*(signature(each).tested for each in names(contract)))
     options -= {*input_names(contract)}
     is_optional = parameter.default is not parameter.empty
     # a single letter may have any meaning

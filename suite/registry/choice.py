@@ -15,6 +15,9 @@ from attnsuite.model import UsageError
 from attnsuite.registry.files import imported_names, locate, on_path
 from attnsuite.registry.source import UNDECORATED, listed, makes_models, syntax_tree
 
+KERNELBENCH = "ModelNew"
+"""The class of a submission to KernelBench, whose file also has functions that make inputs."""
+
 
 def chosen(module: ModuleType, file: Path, contract: str) -> str:
     """The name of the object to test: the contract's name if bound, else that of the only candidate.
@@ -23,6 +26,8 @@ def chosen(module: ModuleType, file: Path, contract: str) -> str:
     """
     if hasattr(module, contract):
         return contract
+    if isinstance(getattr(module, KERNELBENCH, None), type):
+        return KERNELBENCH
     if contract in _bound_by(file):
         raise UsageError(f"{file.name} binds no {contract} when it is imported; {instead(module, file, contract)}")
     names = candidates(module, contract)

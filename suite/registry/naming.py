@@ -59,7 +59,8 @@ def _to_rename(declaration: Declaration, alike: Mapping[str, str]) -> str:
     """`alike` maps names of the contract to similar names of the function."""
     actual = list(dict.fromkeys(alike.values()))
     rename = " and ".join(f"{near} to {name}" for name, near in alike.items())
-    homes = [name for name in names() if name != OWN and signature(name).parameters.issuperset(actual)]
+    signatures = [signature(name) for name in names(declaration.contract) if name != OWN]
+    homes = [each.name for each in signatures if not each.before and each.parameters.issuperset(actual)]
     is_attention = declaration.contract == SIGNATURES_OF
     theirs = f", or say --signature {' or '.join(homes)} where it is that library's" if is_attention and homes else ""
     what = f"{declaration.full_name} takes {' and '.join(actual)}, which {declaration.contract} does not know"

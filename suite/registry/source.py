@@ -13,8 +13,9 @@ from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.registry.calls import contract_of
 from attnsuite.registry.declaration import Declaration, implementation_arguments
-from attnsuite.registry.signatures import OWN, SIGNATURES_OF, AmbiguousSignature, recognise
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, AmbiguousSignature, recognise, signature
 
 HOMES = ("attnsuite", "attnsuite.registry")
 """The modules that define the decorator."""
@@ -46,19 +47,25 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file: what it decorates, and the line of each function and class that a statement of it defines."""
+    """A file: what it decorates, and each function and class that a statement of it defines."""
 
     summary: str = ""
     decorated: tuple[FunctionSource, ...] = ()
     lines: tuple[tuple[str, int], ...] = ()
+    contracts: tuple[tuple[str, str], ...] = ()
+    """The functions whose parameters show a contract other than attention, and the contract."""
     problem: str = ""
     """Why the file cannot be read as Python, in one line that says where; or empty."""
     weighted: frozenset[str] = frozenset()
     """The classes that make layers with weights, and the names of their instances."""
 
     def contract_of(self, name: str) -> str | None:
-        """The contract that the decorator of this function names."""
-        return next((each.declared["contract"] for each in self.decorated if each.name == name), None)
+        """The contract that the decorator of this function names, by itself or by a signature."""
+        declared = next((each.declared for each in self.decorated if each.name == name), {})
+        if declared.get("contract") or not declared.get("signature"):
+            return declared.get("contract")
+        of_signature = signature(declared["signature"]).contract
+        return of_signature if of_signature != SIGNATURES_OF else None
 
 
 def read(file: Path) -> FileSource:
@@ -92,7 +99,7 @@ def decorated(source: FileSource, placed: Callable[[str | None], Declaration]) -
     """A declaration for each decorated function, `placed` by the contract that its decorator names."""
     declarations: dict[str, Declaration] = {}
     for function in source.decorated:
-        whole = placed(function.declared["contract"])
+        whole = placed(source.contract_of(function.name))
         whole = replace(whole, name=".".join(filter(None, (whole.name, function.declared["variant"]))))
         declaration = of_function(function, source, whole)
         for twin in source.decorated:
@@ -170,6 +177,7 @@ def _parsed(source: bytes, file: Path) -> FileSource:
         _first_line(tree),
         tuple(_function(node, mark) for node, mark in marked),
         tuple((node.name, node.lineno) for node in defined),
+        tuple((node.name, contract) for node in defined if (contract := _contract_shown(node))),
         weighted=_weighted(statements),
     )
 
@@ -253,8 +261,27 @@ def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...] | None:
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
         names = _parameters(methods[0]) if methods else None
         return names and names[1:]
-    own = node.args
-    return None if own.kwarg else tuple(each.arg for each in (*own.posonlyargs, *own.args, *own.kwonlyargs))
+    return None if node.args.kwarg else tuple(each.arg for each in _arguments(node))
+
+
+def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def _contract_shown(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """The contract other than attention that the parameters of a public function show; empty for none."""
+    if isinstance(node, ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
+        return _contract_shown(methods[0]) if methods else ""
+    if node.name.startswith("_") and node.name not in METHODS:
+        return ""
+    every = _arguments(node)
+    named = every[: len(every) - len(node.args.kwonlyargs)]
+    optional = {each.arg for each in named[len(named) - len(node.args.defaults) :]}
+    pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    optional |= {each.arg for each, default in pairs if default is not None}
+    names = [each.arg for each in every if each.arg != "self"]
+    return contract_of(names, [name for name in names if name not in optional])
 
 
 def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:

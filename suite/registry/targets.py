@@ -19,6 +19,7 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
+from attnsuite.registry.signatures import signature
 from attnsuite.registry.source import LAYERS, FileSource, decorated, listed, of_function, read
 
 CALLED = re.compile(r"(.+:[\w.]+)(\(.*\))", re.DOTALL)
@@ -131,7 +132,8 @@ def _words(declaration: Declaration, registered: Mapping[str, Declaration], know
 
     host, *_ = own = [declaration] if is_registered(declaration) else parts(declaration)
     target = "+".join(map(word, own))
-    if is_registered(host) or host.contract == (_declared_contract(host) or _implied_contract(host, known)):
+    source = read(Path(host.file)) if host.file else FileSource()
+    if is_registered(host) or host.contract == (_declared_contract(host) or _implied_contract(host, known, source)):
         return (target,)
     return target, "--contract", host.contract
 
@@ -168,11 +170,14 @@ def _is_decorated(declaration: Declaration) -> bool:
     return declaration.function in {each.name for each in source.decorated}
 
 
-def _implied_contract(declaration: Declaration, known: Sequence[str]) -> str:
-    """The contract that the folder of a file or module is named after, else its function, or attention."""
+def _implied_contract(declaration: Declaration, known: Sequence[str], source: FileSource) -> str:
+    """The contract that the folder of a file or module is named after, else its function; or that its parameters show;
+    or attention.
+    """
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     names = (*path[-2:-1], declaration.function.rpartition(".")[2])
-    default = WEIGHTED if _has_weights(declaration) else DEFAULT_CONTRACT
+    shown = dict(source.contracts).get(declaration.function)
+    default = shown or (WEIGHTED if _has_weights(declaration) else DEFAULT_CONTRACT)
     return next((name for name in names if name in known), default)
 
 
@@ -296,18 +301,21 @@ class _Search:
         source = read(file)
         whole = Declaration("", file.stem, function or self._only(source), "", str(file), named=bool(function))
         if source.decorated and not function:
-            return decorated(source, lambda declared: self._completed(replace(whole, function=""), declared))
-        declaration = self._completed(whole, source.contract_of(function))
+            return decorated(source, lambda declared: self._completed(replace(whole, function=""), declared, source))
+        declaration = self._completed(whole, source.contract_of(function), source)
         if source.problem:
             return [replace(declaration, broken=source.problem)]
         return [_of_source(source, declaration) if function else declaration]
 
     def _only(self, source: FileSource) -> str:
-        """The only function of a file with the name of a contract, which is then its contract.
+        """The only function of a file with the name of a contract, which is then its contract; or with its parameters.
 
         Empty without such a function, with several, and for attention.
         """
         names = [name for name, _ in source.lines if name in self.known]
+        shown = dict(source.contracts)
+        if not names and len(shown) == 1 and self.contract in (None, *shown.values()):
+            return next(iter(shown))
         only = names[0] if len(names) == 1 else DEFAULT_CONTRACT
         return only if only != DEFAULT_CONTRACT and self.contract in (None, only) else ""
 
@@ -318,7 +326,7 @@ class _Search:
         with on_path(Path.cwd()):
             spec = locate(module)
         source = read(Path(spec.origin)) if spec and spec.origin and Path(spec.origin).suffix == ".py" else FileSource()
-        whole = self._completed(whole, source.contract_of(function))
+        whole = self._completed(whole, source.contract_of(function), source)
         if spec is None:  # a package may make it when the worker imports it, as `os` makes `os.path`
             package = module.partition(".")[0]
             if package in sys.stdlib_module_names:  # no submission, so that it may be imported here
@@ -329,9 +337,13 @@ class _Search:
             whole = replace(whole, file=spec.origin, broken=source.problem)
         return _of_source(source, whole)
 
-    def _completed(self, whole: Declaration, declared: str | None) -> Declaration:
-        """The declaration with its contract: that of the user, else of its decorator, its folder or its name."""
-        contract = self.contract or declared or _implied_contract(whole, self.known)
+    def _completed(self, whole: Declaration, declared: str | None, source: FileSource) -> Declaration:
+        """The declaration with its contract: that of the user or of the named signature, else of its decorator, its
+        folder, its name or its parameters.
+        """
+        theirs = signature(self.signature).contract if self.signature else DEFAULT_CONTRACT
+        of_signature = theirs if theirs != DEFAULT_CONTRACT else ""
+        contract = self.contract or of_signature or declared or _implied_contract(whole, self.known, source)
         return with_signature(replace(whole, contract=contract), self.signature)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any
 
-from attnsuite.registry.signatures.signature import INPUTS, OWN, Signature, SignatureCall, signature
+from attnsuite.registry.signatures.signature import INPUTS, OWN, Signature, SignatureCall, longest, signature
 
 AXES = 4
 """Items, heads, positions and widths: the axes of libraries. A call of lower rank gets further axes of size 1."""
@@ -55,6 +55,25 @@ class Adapter:
     def with_layout(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """See the function `with_layout`."""
         return with_layout(tensors, self.signature)
+
+
+class OtherAdapter:
+    """The same for a signature of another contract, whose inputs have the names `inputs`."""
+
+    def __init__(
+        self, function: Callable[..., Any], theirs: Signature, inputs: Sequence[str], own: Sequence[str] | None
+    ) -> None:
+        self.function, self.signature, self.inputs = function, theirs, inputs
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        kind, options = inspect.Parameter, theirs.takes(None if own is None else frozenset(own))
+        positional = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in inputs]
+        self.__signature__ = inspect.Signature(
+            [*positional, *(kind(name, kind.KEYWORD_ONLY, default=None) for name in options)]
+        )
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        assert self.signature.call is not None
+        return self.signature.call(self.function, {**dict(zip(self.inputs, inputs, strict=True)), **options})
 
 
 def in_contract_signature(
@@ -163,6 +182,14 @@ def four_axes(tensor: Any) -> Any:
 def of_rank(output: Any, rank: int, axes: int = AXES) -> Any:
     """An output of four axes without those that `four_axes` added; a log-sum-exp has three."""
     return output[(0,) * (axes - rank)] if all(size == 1 for size in output.shape[: axes - rank]) else output
+
+
+def packed(given: Mapping[str, Any]) -> list[Any]:
+    """The positional arguments of libraries for packed items: tensors, cu_seqlens, and the largest lengths."""
+    ends = [given["cu_seqlens_q"], given["cu_seqlens_k"]]
+    known = [given.get("max_seqlen_q"), given.get("max_seqlen_k")]
+    largest = [longest(each) if most is None else most for each, most in zip(ends, known, strict=True)]
+    return [*(given[name] for name in INPUTS), *ends, *largest]
 
 
 def first(returned: Any) -> Any:

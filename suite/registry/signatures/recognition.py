@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 
-from attnsuite.registry.signatures.signature import INPUTS, OWN, names, signature
+from attnsuite.registry.signatures.signature import INPUTS, OWN, SIGNATURES_OF, names, signature
 
 ANYWHERE = frozenset({"mask", "bias"})
 """Names of arguments in all textbooks, which alone indicate no signature."""
@@ -22,6 +22,9 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
     where no parameter is foreign to the contract's own signature. Raises `AmbiguousSignature` where foreign names fit
     several signatures, or one and the contract's own, or where identifying names of two meet.
     """
+    for each in map(signature, names(SIGNATURES_OF)):
+        if each.before and tuple(parameters or ())[: len(each.before)] == each.before:
+            return each.name, each.before
     options = frozenset((parameters or ())[len(INPUTS) :])
     own = signature(OWN).parameters
     foreign = (options & _known()) - own
@@ -41,6 +44,23 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
     choice = " or ".join(f"--signature {name} ({signature(name).axes})" for name in candidates)
     fits = "fits" if len(foreign) == 1 else "fit"
     raise AmbiguousSignature(f"{_and(foreign)} {fits} several signatures: say {choice}{_or_own(candidates)}")
+
+
+def recognise_other(
+    contract: str, own: Collection[str], inputs: Sequence[str], parameters: Sequence[str], required: Collection[str]
+) -> tuple[str, tuple[str, ...]] | None:
+    """The signature of a function of another contract than attention, and the parameters that identify it.
+
+    `inputs` are the contract's, `own` all its parameters. `("", ())` for the contract's own signature; None for a
+    function whose parameters do not show that it is of the contract.
+    """
+    options, marks = frozenset(parameters[len(inputs) :]), frozenset(inputs) - frozenset(INPUTS)
+    is_own = marks <= frozenset(required)
+    for each in map(signature, names(contract)):
+        differs = (options - frozenset(own)) & each.parameters or options.intersection(required)
+        if each.required <= frozenset(required) and (differs or not is_own):
+            return each.name, tuple(sorted(each.required))
+    return ("", ()) if is_own else None
 
 
 def _mixed(options: frozenset[str], foreign: frozenset[str]) -> tuple[str, tuple[str, ...]]:
@@ -65,7 +85,7 @@ def _two_signatures(options: frozenset[str], likeliest: str) -> str:
     theirs = options & signature(likeliest).parameters
     others = options - theirs
     foreign = others - signature(OWN).parameters
-    homes = [name for name in names() if foreign & signature(name).parameters] or [OWN]
+    homes = [name for name in names(SIGNATURES_OF) if foreign & signature(name).parameters] or [OWN]
     says = f"{_and(theirs)} {'is' if len(theirs) == 1 else 'are'} of the signature {likeliest}"
     candidates = [likeliest, *homes]
     choice = " or ".join(f"--signature {name}" for name in candidates)
@@ -81,7 +101,7 @@ def _and(words: Iterable[str]) -> str:
 
 
 def _others() -> list[str]:
-    return [name for name in names() if name != OWN]
+    return [name for name in names(SIGNATURES_OF) if name != OWN and not signature(name).before]
 
 
 def _identifying(name: str, options: frozenset[str]) -> tuple[str, ...]:
@@ -92,4 +112,4 @@ def _identifying(name: str, options: frozenset[str]) -> tuple[str, ...]:
 @cache
 def _known() -> frozenset[str]:
     """The parameters of all signatures."""
-    return frozenset[str]().union(*(signature(name).parameters for name in names()))
+    return frozenset[str]().union(*(signature(name).parameters for name in (OWN, *_others())))

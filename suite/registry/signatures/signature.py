@@ -1,4 +1,4 @@
-"""Attention signatures of other libraries: what describes one, the call that reaches it, and the list of all."""
+"""Signatures of other libraries: what describes one, the call that reaches it, and the list of all."""
 
 from __future__ import annotations
 
@@ -19,13 +19,24 @@ if TYPE_CHECKING:
 OWN = "sdpa"
 """The contract's own signature, which needs no adapter."""
 SIGNATURES_OF = "attention"
-"""The contract whose functions may have signatures of other libraries."""
+"""The contract with most signatures of other libraries, whose functions are recognised among all."""
 ADAPTERS = Path(__file__).parent / "adapters"
 """One file for each signature; its name is the signature's."""
-ORDER = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
+ORDER = (
+    "sdpa",
+    "flash_attn",
+    "xformers",
+    "jax",
+    "flashinfer",
+    "flashinfer_decode",
+    "triton",
+    "huggingface",
+    "mlx",
+    "numpy",
+)
 """The order in which messages list the signatures; others come last."""
 INPUTS = ("query", "key", "value")
-"""What every signature of attention takes first, by position."""
+"""What every signature of attention takes by position."""
 BY_USER, BY_AUTHOR = "--signature", "@implementation"
 """What may name a signature, in place of the parameters that identify it."""
 Parameters = frozenset[str] | None
@@ -33,10 +44,11 @@ Parameters = frozenset[str] | None
 
 
 @cache
-def names() -> tuple[str, ...]:
-    """The names of all signatures."""
+def names(contract: str = "") -> tuple[str, ...]:
+    """The names of all signatures, or of those of a contract."""
     files = sorted(file.stem for file in ADAPTERS.glob("[!_]*.py"))
-    return tuple(sorted(files, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)))
+    ordered = sorted(files, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    return tuple(name for name in ordered if not contract or signature(name).contract == contract)
 
 
 @cache
@@ -137,19 +149,32 @@ class SignatureCall:
         return {} if cap is None else {name: cap}
 
     def window(self, unbounded: int | None) -> tuple[int | None, int | None]:
-        """Both sides of the window, with a library's value for a side without a bound.
+        """Both sides of the window, as the function `sides`."""
+        return sides(self.options.get("window"), unbounded)
 
-        Raises NotImplementedError for a window that the contract does not define, and a library may.
-        """
-        value = self.options.get("window")
-        if value is None:
-            return unbounded, unbounded
-        if not isinstance(value, tuple | list) or len(value) != 2:
-            raise NotImplementedError(f"a window of {value!r} has no meaning that all signatures share")
-        if any(side is not None and side < 0 for side in value):
-            raise NotImplementedError("a negative side of a window is unbounded in this signature, or undefined")
-        left, right = value
-        return unbounded if left is None else left, unbounded if right is None else right
+
+OtherCall = Callable[[Callable[..., Any], Mapping[str, Any]], Any]
+"""Calls a library's function with a contract's arguments by name, and returns the contract's result."""
+
+
+def longest(ends: Tensor) -> int:
+    """The largest length of packed items; 0 without items."""
+    return int(ends.diff().max()) if len(ends) > 1 else 0
+
+
+def sides(window: Any, unbounded: int | None) -> tuple[int | None, int | None]:
+    """Both sides of a window, which may be None, with a library's value for a side without a bound.
+
+    Raises NotImplementedError for a window that the contract does not define, and a library may.
+    """
+    if window is None:
+        return unbounded, unbounded
+    if not isinstance(window, tuple | list) or len(window) != 2:
+        raise NotImplementedError(f"a window of {window!r} has no meaning that all signatures share")
+    if any(side is not None and side < 0 for side in window):
+        raise NotImplementedError("a negative side of a window is unbounded in this signature, or undefined")
+    left, right = window
+    return unbounded if left is None else left, unbounded if right is None else right
 
 
 Layout = Callable[["Signature", Callable[..., Any], SignatureCall], Any]
@@ -158,9 +183,9 @@ Layout = Callable[["Signature", Callable[..., Any], SignatureCall], Any]
 
 @dataclass(frozen=True)
 class Signature:
-    """The signature of a library's attention: its axes, parameters, arrays and conventions.
+    """The signature of a library's function: its axes, parameters, arrays and conventions.
 
-    The first three parameters are given by position, whatever their names, and all others by keyword.
+    The inputs are given by position, whatever their names, and all others by keyword.
     """
 
     name: str
@@ -170,6 +195,12 @@ class Signature:
     """Of query, key, value and output, in the library's letters: `b s h d`."""
     options: Mapping[str, tuple[str, ...]]
     """The contract's options that it can express, each with the alternative parameters that express it."""
+    contract: str = SIGNATURES_OF
+    """The contract whose functions have it."""
+    call: OtherCall | None = None
+    """The call in a signature of another contract than attention, in place of `keywords` and `layout`."""
+    before: tuple[str, ...] = ()
+    """The parameters that the layout gives by position before the inputs. They alone identify the signature."""
     others: tuple[str, ...] = ()
     """The library's parameters that correspond to no option of the contract."""
     identifying: tuple[frozenset[str], ...] = ()
@@ -184,8 +215,8 @@ class Signature:
     has_group_axis: bool = False
     """Whether query heads that share a key head have an axis of their own, after the axis of key heads."""
     arrays: Arrays = field(default_factory=Arrays)
-    inputs: tuple[str, str, str] = INPUTS
-    """The library's names of the first three parameters."""
+    inputs: tuple[str, ...] = INPUTS
+    """The library's names of the inputs."""
     needs: Mapping[str, str] = field(default_factory=dict)
     """The parameter that a feature needs although its option is supported: `float_mask` needs `bias`."""
     lacks: Mapping[str, str] = field(default_factory=dict)

@@ -60,13 +60,16 @@ def recognition_note(name: str, theirs: str, by: Sequence[str]) -> str:
 
 def in_signature(contract: Contract, name: str) -> Contract:
     """The contract for functions with that signature: in its words, with mutants of its order of axes."""
-    if name in ("", OWN) or contract.name != SIGNATURES_OF:
+    if name in ("", OWN):
         return contract
     theirs = signature(name)
     own = contract.page.split("\n\n")[1]
+    page = contract.page.replace(own, f"{theirs.function}({', '.join((*theirs.before, *theirs.inputs))}, …)", 1)
+    if contract.name != SIGNATURES_OF:
+        return replace(contract, page=page, rephrase=partial(_in_words, theirs))
     return replace(
         contract,
-        page=contract.page.replace(own, f"{theirs.function}({', '.join(theirs.inputs)}, …)", 1),
+        page=page,
         mutants=lambda: mutants(theirs, contract.mutants()),
         reproducer=partial(_reproducer, contract.reproducer, theirs),
         rephrase=partial(translate, theirs),
@@ -74,12 +77,17 @@ def in_signature(contract: Contract, name: str) -> Contract:
     )
 
 
-def translate(theirs: Signature, text: str) -> str:
-    """A sentence with the signature's names of arguments, and places in tensors in its order of axes."""
+def _in_words(theirs: Signature, text: str) -> str:
+    """A sentence with the signature's names of arguments."""
     for our_name, their_name in theirs.words.items():
         pattern = ARGUMENTS.get(our_name, rf"\b{our_name}\b")
         text = re.sub(pattern, their_name.replace("\\", r"\\"), text)
-    text = ARTICLE.sub("no ", text)
+    return ARTICLE.sub("no ", text)
+
+
+def translate(theirs: Signature, text: str) -> str:
+    """A sentence with the signature's names of arguments, and places in tensors in its order of axes."""
+    text = _in_words(theirs, text)
     text = PLACE.sub(partial(_place, theirs), text)
     text = SHAPE.sub(partial(_shapes, theirs), text)
     if theirs.arrays.name != "torch":

@@ -1,0 +1,46 @@
+"""FlashAttention's `flash_attn_varlen_func`: packed items, whose largest lengths are always given.
+
+flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
+                       softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
+                       deterministic=False, return_attn_probs=False, block_table=None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnsuite.registry.signatures.layout import first, packed
+from attnsuite.registry.signatures.signature import Signature, sides
+
+
+def call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """The tensors and the largest lengths by position, as FlashAttention's own callers do; −1 is an unbounded side."""
+    options = {"softmax_scale": given["scale"]} if "scale" in given else {}
+    options |= {"causal": given["is_causal"]} if "is_causal" in given else {}
+    options |= {"window_size": sides(given["window"], -1)} if "window" in given else {}
+    return first(function(*packed(given), **options))
+
+
+SIGNATURE = Signature(
+    name="flash_attn_varlen",
+    function="flash_attn.flash_attn_varlen_func",
+    contract="varlen_attention",
+    axes="t h d",
+    options={
+        "max_seqlen_q": (),
+        "max_seqlen_k": (),
+        "scale": ("softmax_scale",),
+        "is_causal": ("causal",),
+        "window": ("window_size",),
+    },
+    others=(
+        *("dropout_p", "softcap", "alibi_slopes", "deterministic", "return_attn_probs", "block_table", "num_splits"),
+        *("max_seqlen_q", "max_seqlen_k"),
+    ),
+    required=frozenset({"cu_seqlens_q", "cu_seqlens_k"}),
+    call=call,
+    inputs=("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
+    words={"scale": "softmax_scale", "is_causal": "causal", "window": "window_size"},
+    says="causal and window_size aligned at the last key of each item, -1 unbounded",
+)

@@ -1,0 +1,51 @@
+"""PyTorch's `torch.nn.attention.varlen.varlen_attn`: packed items; causal is a window without a right side.
+
+varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None,
+            window_size=(-1, -1), enable_gqa=False, seqused_k=None, block_table=None, num_splits=None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnsuite.registry.signatures.layout import first, packed
+from attnsuite.registry.signatures.signature import Signature, sides
+
+
+def call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Causal as a right side of 0; grouped heads need `enable_gqa`."""
+    left, right = sides(given.get("window"), -1)
+    options = {"scale": given["scale"]} if "scale" in given else {}
+    if given.get("is_causal") or given.get("window") is not None:
+        options["window_size"] = (left, 0 if given.get("is_causal") else right)
+    if given["query"].shape[-2] != given["key"].shape[-2]:
+        options["enable_gqa"] = True
+    return first(function(*packed(given), **options))
+
+
+SIGNATURE = Signature(
+    name="torch_varlen",
+    function="torch.nn.attention.varlen.varlen_attn",
+    contract="varlen_attention",
+    axes="t h d",
+    options={
+        "max_seqlen_q": (),
+        "max_seqlen_k": (),
+        "scale": ("scale",),
+        "is_causal": ("window_size",),
+        "window": ("window_size",),
+    },
+    others=("return_aux", "seqused_k", "block_table", "num_splits"),
+    required=frozenset({"cu_seq_q", "cu_seq_k"}),
+    needs={"gqa": "enable_gqa"},
+    call=call,
+    inputs=("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k"),
+    words={
+        "is_causal": "window_size=(-1, 0)",
+        "window": "window_size",
+        "cu_seqlens_q": "cu_seq_q",
+        "cu_seqlens_k": "cu_seq_k",
+    },
+    says="window_size aligned at the last key of each item, (-1, 0) is causal",
+)
