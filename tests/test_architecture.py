@@ -100,10 +100,10 @@ def test_packages_import_from_those_before_them_alone() -> None:
 
 BUDGETS = {
     "model": 2110,
-    "judging": 1060,
+    "judging": 1070,
     "cases": 4000,
     "contracts": 27530,
-    "registry": 4700,
+    "registry": 5190,
     "worker": 3850,
     "machine": 660,
     "results": 2140,
@@ -112,7 +112,7 @@ BUDGETS = {
     "report": 3460,
     "documents": 3900,
     "export": 580,
-    "cli": 4070,
+    "cli": 4080,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 

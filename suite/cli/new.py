@@ -146,7 +146,8 @@ def _of_signature(contract: Contract, signature: str, file: Path) -> str:
     words = ", ".join(word for word, needed in declared.items() if needed)
     head, arrow, body = described.template.partition(") -> ")
     kind, newline, body = body.partition("\n")
-    docstring = '    """The softmax of the scaled scores, times the values."""\n' * (contract.name == SIGNATURES_OF)
+    says = {"merge_states": "Two parts of an attention, merged by their log-sum-exps."}
+    docstring = f'    """{says.get(contract.name, "The softmax of the scaled scores, times the values.")}"""\n'
     return _fill(
         "attention",
         name=file.stem,

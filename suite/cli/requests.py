@@ -83,8 +83,8 @@ CONTRACT = option(None, "--contract C", "the contract; default: attention, or wh
 SIGNATURE = option(
     None,
     "--signature S",
-    "the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx or "
-    "numpy; default: recognised by its parameters",
+    "the library whose signature a file or module has, as flash_attn, jax or flash_attn_varlen; docs/signatures.md "
+    "lists all; default: recognised by its parameters",
     _signature,
 )
 SHAPES = option(

@@ -31,7 +31,6 @@ from attnsuite.registry.signatures.signature import BY_USER
 from attnsuite.registry.wrappers import around_function
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-EXAMPLES = " (attnsuite's documentation has complete ones for packed sequences and pages, under signatures)"
 Parameter = inspect.Parameter
 
 # The signature that a user names
@@ -297,7 +296,7 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
         others = f" without --signature {' or '.join(homes)}" if homes and is_attention else ""
         says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
     code = "\n".join(f"    {line}" for line in lines)
-    raise Uncallable(f"{says}; write a function around it{EXAMPLES if is_attention else ''}:\n\n{code}")
+    raise Uncallable(f"{says}; write a function around it:\n\n{code}")
 
 
 def _is_option(parameter: Parameter, contract: str) -> bool:

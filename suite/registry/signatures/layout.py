@@ -64,8 +64,9 @@ class OtherAdapter:
         self, function: Callable[..., Any], theirs: Signature, inputs: Sequence[str], own: Sequence[str] | None
     ) -> None:
         self.function, self.signature, self.inputs = function, theirs, inputs
+        self.own = None if own is None else frozenset(own)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
-        kind, options = inspect.Parameter, theirs.takes(None if own is None else frozenset(own))
+        kind, options = inspect.Parameter, theirs.takes(self.own)
         positional = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in inputs]
         self.__signature__ = inspect.Signature(
             [*positional, *(kind(name, kind.KEYWORD_ONLY, default=None) for name in options)]
@@ -73,7 +74,7 @@ class OtherAdapter:
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         assert self.signature.call is not None
-        return self.signature.call(self.function, {**dict(zip(self.inputs, inputs, strict=True)), **options})
+        return self.signature.call(self.function, {**dict(zip(self.inputs, inputs, strict=True)), **options}, self.own)
 
 
 def in_contract_signature(

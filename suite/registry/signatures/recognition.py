@@ -57,8 +57,9 @@ def recognise_other(
     options, marks = frozenset(parameters[len(inputs) :]), frozenset(inputs) - frozenset(INPUTS)
     is_own = marks <= frozenset(required)
     for each in map(signature, names(contract)):
+        known = not each.identifying or any(group <= frozenset(parameters) for group in each.identifying)
         differs = (options - frozenset(own)) & each.parameters or options.intersection(required)
-        if each.required <= frozenset(required) and (differs or not is_own):
+        if known and each.required <= frozenset(required) and (differs or not is_own):
             return each.name, tuple(sorted(each.required))
     return ("", ()) if is_own else None
 

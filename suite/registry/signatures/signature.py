@@ -153,8 +153,8 @@ class SignatureCall:
         return sides(self.options.get("window"), unbounded)
 
 
-OtherCall = Callable[[Callable[..., Any], Mapping[str, Any]], Any]
-"""Calls a library's function with a contract's arguments by name, and returns the contract's result."""
+OtherCall = Callable[[Callable[..., Any], Mapping[str, Any], Parameters], Any]
+"""Calls a function of these parameters with a contract's arguments by name, and returns the contract's result."""
 
 
 def longest(ends: Tensor) -> int:

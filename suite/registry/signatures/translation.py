@@ -60,7 +60,7 @@ def recognition_note(name: str, theirs: str, by: Sequence[str]) -> str:
 
 def in_signature(contract: Contract, name: str) -> Contract:
     """The contract for functions with that signature: in its words, with mutants of its order of axes."""
-    if name in ("", OWN):
+    if name in ("", OWN) or signature(name).contract != contract.name:
         return contract
     theirs = signature(name)
     own = contract.page.split("\n\n")[1]

@@ -8,7 +8,21 @@ from attnsuite.model import UsageError
 from attnsuite.registry.signatures import OWN, AmbiguousSignature, names, recognise, signature
 from attnsuite.registry.signatures.signature import INPUTS
 
-ALL = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
+ALL = (
+    *(
+        "sdpa",
+        "flash_attn",
+        "xformers",
+        "jax",
+        "flashinfer",
+        "flashinfer_decode",
+        "triton",
+        "huggingface",
+        "mlx",
+        "numpy",
+    ),
+    *("flash_attn_kvcache", "flash_attn_varlen", "flashinfer_merge", "torch_varlen"),
+)
 
 
 def test_the_signatures_are_the_files_in_the_folder() -> None:
@@ -102,7 +116,9 @@ def test_where_several_fit_all_are_named(parameters: str, says: str) -> None:
     assert str(error.value) == says
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in (OWN, "numpy", "mlx")])
+@pytest.mark.parametrize(
+    "name", [name for name in names("attention") if name not in (OWN, "numpy", "mlx", "huggingface")]
+)
 def test_all_parameters_of_a_library_identify_it(name: str) -> None:
     found, _ = recognise(["q", "k", "v", *signature(name).parameters])
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Signature, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, sides
 
 
-def call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
     """The tensors and the largest lengths by position, as FlashAttention's own callers do; −1 is an unbounded side."""
     options = {"softmax_scale": given["scale"]} if "scale" in given else {}
     options |= {"causal": given["is_causal"]} if "is_causal" in given else {}

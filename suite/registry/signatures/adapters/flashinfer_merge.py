@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import NO_BACKWARD
-from attnsuite.registry.signatures.signature import Signature
+from attnsuite.registry.signatures.signature import Parameters, Signature
 
 
-def call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
     """A chain of merges, all axes before the positions as heads."""
     import torch
 

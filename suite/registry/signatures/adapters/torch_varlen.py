@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Signature, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, sides
 
 
-def call(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
     """Causal as a right side of 0; grouped heads need `enable_gqa`."""
     left, right = sides(given.get("window"), -1)
     options = {"scale": given["scale"]} if "scale" in given else {}

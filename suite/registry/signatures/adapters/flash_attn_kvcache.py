@@ -1,0 +1,53 @@
+"""FlashAttention's `flash_attn_with_kvcache`: new keys and values are stored in the caches, in place, then attended to.
+
+flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+                        cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None,
+                        causal=False, window_size=(-1, -1), softcap=0.0, …)        page_table in FlashAttention 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnsuite.registry.signatures.layout import first
+from attnsuite.registry.signatures.signature import Parameters, Signature, sides
+
+
+def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
+    """The lengths and causal in every call: causal is the contract's default and not FlashAttention's."""
+    table = "page_table" if own is not None and "page_table" in own else "block_table"
+    names = {"key": "k", "value": "v", "block_table": table, "scale": "softmax_scale"}
+    options = {theirs: given[ours] for ours, theirs in names.items() if ours in given}
+    options |= {"window_size": sides(given["window"], -1)} if "window" in given else {}
+    caches = given["query"], given["key_cache"], given["value_cache"]
+    return first(
+        function(*caches, cache_seqlens=given["cache_seqlens"], causal=given.get("is_causal", True), **options)
+    )
+
+
+SIGNATURE = Signature(
+    name="flash_attn_kvcache",
+    function="flash_attn.flash_attn_with_kvcache",
+    contract="kv_cache_attention",
+    axes="b s h d",
+    options={
+        "key": ("k",),
+        "value": ("v",),
+        "block_table": ("block_table", "page_table"),
+        "is_causal": ("causal",),
+        "window": ("window_size",),
+        "scale": ("softmax_scale",),
+    },
+    others=(
+        *("rotary_cos", "rotary_sin", "cache_batch_idx", "cache_leftpad", "softcap", "rotary_interleaved"),
+        *("alibi_slopes", "num_splits", "return_softmax_lse"),
+    ),
+    identifying=(frozenset({"cache_seqlens"}),),
+    required=frozenset({"k_cache", "v_cache"}),
+    needs={"cache_seqlens": "cache_seqlens"},
+    call=call,
+    inputs=("q", "k_cache", "v_cache"),
+    words={"scale": "softmax_scale", "is_causal": "causal", "window": "window_size"},
+    says="causal and window_size aligned at the last slot, -1 unbounded, caches written in place",
+)
