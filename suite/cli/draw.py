@@ -9,8 +9,12 @@ from attnsuite.documents.figures import FIGURES, select_figures
 from attnsuite.model import UsageError
 from attnsuite.report.charting import missing_packages
 
-OPTIONS = ("sentence", "attention", "causal", "seed")
-"""The options of figures."""
+OPTIONS = {"sentence": "sentence", "attention": "attention", "causal": "causal", "seed": "seed", "from": "from_"}
+"""The options of figures, and their fields."""
+
+
+ARGUMENTS = {"from": "file"}
+"""Arguments of pictures with another name than the option."""
 
 
 def run(options: Draw) -> None:
@@ -26,7 +30,7 @@ def run(options: Draw) -> None:
             takes = f" ({', '.join(f'--{option}' for option in figure.takes)})" if figure.takes else ""
             print(f"{name:{max(map(len, figures))}}  {figure.title}: {figure.source}{takes}")
         return
-    values = {name: getattr(options, name) for name in OPTIONS if words(options, name)}
+    values = {name: getattr(options, part) for name, part in OPTIONS.items() if words(options, part)}
     for option in values:
         _refuse_untaken(option, options.figures)
     if lacking := missing_packages():
@@ -36,12 +40,12 @@ def run(options: Draw) -> None:
     trained: set[str] = set()
     for target in targets(options.to, figures, options.overwrite):
         figure = FIGURES[target.name]
-        if figure.trains not in trained | {""}:
+        if figure.trains not in trained | {""} and "from" not in values:
             trained.add(figure.trains)
             print_hint(
                 f"loading the {figure.trains} that translates; without a cached one it is trained, which takes a minute"
             )
-        picture = figure.picture(**{name: value for name, value in values.items() if name in figure.takes})
+        picture = figure.picture(**{ARGUMENTS.get(name, name): v for name, v in values.items() if name in figure.takes})
         for path in target.write(picture):
             print(path, flush=True)
 

@@ -533,3 +533,25 @@ def test_a_wrong_gradient_is_a_mutant_with_a_correct_output(name: str) -> None:
     assert torch.allclose(tasks.gradients()[name](query, key, value), sdpa(query, key, value), atol=1e-5)
     pairs = zip(gradients(RIGHT_GRADIENT), gradients(name), strict=True)
     assert any(not torch.allclose(right, wrong, rtol=1e-4) for right, wrong in pairs)
+
+
+def test_a_translator_is_read_from_its_checkpoint(tmp_path: Path) -> None:
+    task = tasks.TRANSLATORS["transformer"].changed(epochs=1)
+    job = tasks.Job(task, 0, registry.find(["attention/matmul"])[0])
+    learned = job.run(job.backend().attention, tmp_path)
+    (file,) = tmp_path.iterdir()
+
+    read = tasks.translator_from("transformer", file)
+
+    assert read.weights.keys() == learned.weights.keys()
+    assert all(torch.equal(read.weights[name], weight) for name, weight in learned.weights.items())
+    with pytest.raises(
+        UsageError, match=r"is a checkpoint of translation/transformer, expected one of translation/seq2"
+    ):
+        tasks.translator_from("seq2seq_attention", file)
+    checkpoint = job.checkpoint(tmp_path)
+    state = checkpoint.read()
+    assert state is not None
+    checkpoint.write({**state, "curve": []})
+    with pytest.raises(UsageError, match="has 0 of 1 epochs: run its `attnsuite learn` to the end"):
+        tasks.translator_from("transformer", file)

@@ -257,23 +257,13 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        try:
-            first, _, saved = self.path.read_bytes().partition(b"\n")
-            if first + b"\n" != first_line(saved):
-                raise ValueError("its bytes are not those that were written")
-            stored = torch.load(io.BytesIO(saved), weights_only=True)
-            identity, state = stored["identity"], stored["state"]
-        except OSError as error:
-            raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
-        except Exception as error:  # damaged, or not a file that `write` writes
-            says = f"{self.path} is damaged, or a checkpoint of another version; move it away to start again"
-            raise UsageError(says) from error
+        identity, state = stored(self.path)
         if differences := list(_differences(identity, json.loads(json.dumps(self.identity)))):
             raise UsageError(
                 f"the checkpoint {self.path} is of another configuration ({'; '.join(differences)}): "
                 "delete it to start again, or name another folder"
             )
-        return state  # type: ignore[no-any-return]
+        return state
 
     def write(self, state: State) -> None:
         """Replace the file. Raises UsageError where it cannot be written; the former file stays."""
@@ -282,6 +272,21 @@ class Checkpoint:
         with file_errors(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_bytes(self.path, first_line(saved.getbuffer()) + saved.getbuffer())
+
+
+def stored(path: Path) -> tuple[Mapping[str, Any], State]:
+    """The identity and the state in a checkpoint. Raises UsageError for a file that is damaged or not readable."""
+    try:
+        first, _, saved = path.read_bytes().partition(b"\n")
+        if first + b"\n" != first_line(saved):
+            raise ValueError("its bytes are not those that were written")
+        content = torch.load(io.BytesIO(saved), weights_only=True)
+        return content["identity"], content["state"]
+    except OSError as error:
+        raise UsageError(f"the checkpoint {path} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # damaged, or not a file that `write` writes
+        says = f"{path} is damaged, or a checkpoint of another version; move it away to start again"
+        raise UsageError(says) from error
 
 
 def _file_name(name: str) -> str:
