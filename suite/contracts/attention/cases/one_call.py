@@ -169,9 +169,8 @@ def layout() -> list[AttentionCase]:
     """Strides, offsets and stride-0 expansions are honoured."""
     upstream = {**STRANGE, "expanded_everywhere": "stride 0 along every axis"}
     names = {"expanded_everywhere": "of_a_sum"}
-    case, gradients = (
-        partial(AttentionCase, dtypes=("float32", "bfloat16"), **of) for of in ({}, {"gradient_of": INPUTS})
-    )
+    case = partial(AttentionCase, dtypes=("float32", "bfloat16"))
+    gradients = partial(case, gradient_of=INPUTS)
     return [
         *(case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}) for name in INPUTS
             for layout, words in STRANGE.items()),

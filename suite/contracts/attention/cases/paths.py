@@ -127,6 +127,10 @@ def precision() -> Sequence[Case]:
     ]  # fmt: skip
 
 
+FIRST: dict[str, dict[str, Any]] = {"": {}, "_causal": {"causal": True}, "_gradient": {"gradient_of": INPUTS}}
+"""Features of calls that follow each other."""
+
+
 def history() -> Sequence[Case]:
     """Kernels that specialise at the first call of a dtype and width; no other case has these widths."""
     base = case("", "", heads=2, queries=64, keys=64)
@@ -136,8 +140,7 @@ def history() -> Sequence[Case]:
             in_turn(*[one.but(name=f"{order}{name}_{number}", width=width, **values) for number, one in
             enumerate((base, *ragged) if order == "aligned" else (*ragged, base))]), ("float32", "float16"))
         for order, widths in (("aligned", (24, 56, 88)), ("ragged", (104, 120, 136)))
-        for width, (name, values) in zip(widths, (("", {}), ("_causal", {"causal": True}),
-            ("_gradient", {"gradient_of": INPUTS})), strict=True)
+        for width, (name, values) in zip(widths, FIRST.items(), strict=True)
     ]  # fmt: skip
 
 

@@ -89,23 +89,38 @@ def whole_tiles(call: AttentionCall) -> bool:
 
 
 WHOLE_TILES: Places = {"at_whole_tiles": ("where queries and keys are multiples of 64", whole_tiles)}
+
+
+def _more(size: str, count: int) -> Condition:
+    return lambda call: getattr(call, size) > count
+
+
+def _in_groups(count: int) -> Condition:
+    return lambda call: call.heads == count * call.key_heads
+
+
+def _over_a_tile(here: Condition) -> Condition:
+    return lambda call: here(call) and call.keys > 16
+
+
+def _on_threads(count: int) -> Condition:
+    return lambda call: torch.get_num_threads() == count
+
+
 LONG: Places = {
-    **{f"beyond_{n}_keys": (f"beyond {n} keys", lambda call, n=n: call.keys > n) for n in (4096, 8192, 32768)},
-    **{f"beyond_{n}_queries": (f"beyond {n} queries", lambda call, n=n: call.queries > n) for n in (4096, 32768)},
+    **{f"beyond_{n}_keys": (f"beyond {n} keys", _more("keys", n)) for n in (4096, 8192, 32768)},
+    **{f"beyond_{n}_queries": (f"beyond {n} queries", _more("queries", n)) for n in (4096, 32768)},
 }
 TALL: Places = {name: place for name, place in LONG.items() if name.endswith("queries")}
 GROUPS: Places = {
-    f"in_groups_of_{n}": (f"with {n} query heads to a key head", lambda call, n=n: call.heads == n * call.key_heads)
-    for n in (3, 5, 6, 7, 12, 16)
+    f"in_groups_of_{n}": (f"with {n} query heads to a key head", _in_groups(n)) for n in (3, 5, 6, 7, 12, 16)
 }
 COUNTS: Places = {
     "beyond_32_items": ("with more than 32 items", lambda call: call.rank == 4 and call.query.shape[0] > 32),
     "beyond_64_heads": ("with more than 64 heads", lambda call: call.heads > 64),
     "beyond_the_grid": ("with more than 65,535 matrices", lambda call: call.query.shape[:-2].numel() > 65535),
 }
-THREADS: Places = {
-    f"on_{n}_threads": (f"on {n} threads", lambda call, n=n: torch.get_num_threads() == n) for n in (4, 6, 8)
-}
+THREADS: Places = {f"on_{n}_threads": (f"on {n} threads", _on_threads(n)) for n in (4, 6, 8)}
 
 
 def raises(message: str) -> Change:
@@ -152,8 +167,7 @@ CALLS = mutants(
         **where({name: place for name, place in LONG.items() if name not in TALL}, "crops_values"),
         **where(TALL, "repeats_row_of_mask", "ignores_causal", "ignores_window"),
         **where(GROUPS, "tiles_heads"),
-        **where({f"{name}_over_16_keys": (f"{says} and more than 16 keys", lambda call, here=here: here(call) and
-            call.keys > 16) for name, (says, here) in GROUPS.items() if name[-2:] in ("_3", "_7")},
+        **where({f"{name}_over_16_keys": (f"{says} and more than 16 keys", _over_a_tile(here)) for name, (says, here) in GROUPS.items() if name[-2:] in ("_3", "_7")},
             "ignores_bool_mask", "ignores_window"),
         **where({name: COUNTS[name] for name in ("beyond_32_items", "beyond_the_grid")}, "ignores_bool_mask"),
         **where({"beyond_64_heads": COUNTS["beyond_64_heads"]}, "ignores_bias"),
@@ -235,7 +249,10 @@ def _lost_together(lost: str, *wanted: str) -> StepChange:
 
 def _without_last_key(here: Callable[[AttentionCall], Any]) -> StepChange:
     """The gradient of the last key is 0."""
-    lost = lambda gradient: torch.cat([gradient[..., :-1, :], torch.zeros_like(gradient[..., -1:, :])], -2)  # noqa: E731
+
+    def lost(gradient: Tensor) -> Tensor:
+        return torch.cat([gradient[..., :-1, :], torch.zeros_like(gradient[..., -1:, :])], -2)
+
     return with_result(lambda gradient, saved: lost(gradient) if here(saved.call) else gradient)
 
 
