@@ -22,6 +22,8 @@ def varlen_attention(
     scale: float | None = None,
     is_causal: bool = False,
     window: Window | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,  # h
 ) -> Tensor:  # q h v
     """Return the attention of each item within itself; aligned at the lower right, as FlashAttention.
 
@@ -30,7 +32,7 @@ def varlen_attention(
     check_inputs(query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, window)
 
     def attend(item: Item) -> Tensor:
-        inputs = item.query, item.key, item.value
-        return matmul.attention(*inputs, attn_mask=item.mask, scale=scale, enable_gqa=item.grouped)
+        inputs, others = (item.query, item.key, item.value), {"softcap": softcap, "sinks": sinks}
+        return matmul.attention(*inputs, attn_mask=item.mask, scale=scale, enable_gqa=item.grouped, **others)
 
     return packed(attend, query, key, value, cu_seqlens_q, cu_seqlens_k, is_causal, window)

@@ -117,6 +117,17 @@ OPTIONS: list[Case] = [
     *(case(f"scale/{name}", f"a scale of {scale}", options={"scale": scale})
         for name, scale in {"given": 0.4, "zero": 0.0, "negative": -0.4}.items()),
     case("scale/negative_causal", "a negative scale hides nothing else", options={"scale": -0.4, **CAUSAL}),
+    *(case(f"softcap/{name}", f"a soft cap {says} the scores", options={"softcap": cap})
+        for name, cap, says in (("near", 1.5, "near"), ("far", 60.0, "far above"), ("below", 0.2, "far below"))),
+    case("softcap/causal", "a cap of scaled scores, under causal", options={"softcap": 1.5, "scale": 0.2, **CAUSAL}),
+    gradients("softcap/gradients", "the slope of the cap", options={"softcap": 1.5}),
+    case("sinks/drawn", "each head has its own, in each item", sinks=True, heads=5),
+    case("sinks/softcap", "a sink is not capped", sinks=True, options={"softcap": 0.7}),
+    case("sinks/causal", "under causal, with queries that see nothing", **FEWER, sinks=True, options=CAUSAL),
+    case("sinks/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), sinks=True),
+    case("sinks/grouped", "a logit per query head, not per key head", sinks=True, heads=4, key_heads=2),
+    *(case(f"sinks/gradients_{name}", f"summed over {says}", counts, sinks=True, gradient_of=(*INPUTS, "sinks"))
+        for name, says, counts in (("usual", "items", (5, 7, 3)), ("empty", "items and an empty one", (5, 0, 3)))),
     case("heads/grouped", "query head i reads key head i // 2", heads=4, key_heads=2),
     case("heads/three_groups", "the group's size differs from the number of groups", heads=6, key_heads=3),
     case("heads/one_key_head", "all query heads read one", heads=3, key_heads=1, options=CAUSAL),
@@ -216,6 +227,8 @@ BAD_INPUT: list[Row] = [
     ("fewer_value_heads", "2 key heads and 1 value head", _changed(value=lambda x: x[:, :1])),
     ("more_keys_than_values", "15 keys and 14 values", _changed(value=lambda x: x[:-1])),
     ("widths_differ", "a query of width 8, keys of width 7", _changed(key=lambda x: x[..., :-1])),
+    ("softcap", "a soft cap of −1", {"options": {"softcap": -1.0}}),
+    ("sinks", "1 sink for 2 query heads", {"sinks": True, **_changed(sinks=lambda x: x[:1])}),
     ("max_seqlen", "a max_seqlen of 6, an item of 7", {"max_seqlen": -1}),
     ("negative_window", "a window of −1 keys", {"options": {"window": (-1, 0)}}),
 ]  # fmt: skip

@@ -56,6 +56,8 @@ WINDOWS = {
     "long_window": (64, 64),
 }
 SCALES = {"default_scale": None, "small_scale": 0.05, "negative_scale": -0.3}
+SOFTCAPS = {"no_softcap": None, "softcap": 1.5}
+SINKS = {"no_sinks": False, "sinks": True}
 MAX_SEQLENS = {"no_max": None, "exact_max": 0, "larger_max": 30}
 UNUSED = {"no_unused": (0, 0), "unused_rows": (3, 70)}
 LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "offset")
@@ -71,6 +73,8 @@ FACTORS: Mapping[str, Mapping[str, Any]] = {
     "causal": CAUSAL,
     "window": WINDOWS,
     "scale": SCALES,
+    "softcap": SOFTCAPS,
+    "sinks": SINKS,
     "max_seqlen": MAX_SEQLENS,
     "unused": UNUSED,
     "layout": {layout: layout for layout in LAYOUTS},
@@ -98,7 +102,7 @@ SPACE = Space(
         Contradiction("there are gradients only in grad mode", {"gradient": WANTED, "mode": ("no_grad", "inference")}),
     ],
     [("lengths", "keys", "causal", "gradient")],
-    [("gradient", "window")],
+    [("gradient", "window", "softcap", "sinks")],
 )  # fmt: skip
 
 
@@ -118,7 +122,7 @@ def case(row: Row) -> Case:
     """The case that combines these levels; its name says which are unusual."""
     values = {name: levels[row[name]] for name, levels in FACTORS.items()}
     heads, key_heads = values["heads"]
-    options = {"is_causal": values["causal"] or None, "window": values["window"], "scale": values["scale"]}
+    options = {name: values[name] for name in ("window", "scale", "softcap")} | {"is_causal": values["causal"] or None}
     return PackedCase(
         f"{COMBINED}/{SPACE.write(row)}",
         "features meet",
@@ -129,6 +133,7 @@ def case(row: Row) -> Case:
         width=values["width"],
         value_width=values["value_width"](values["width"]),
         unused=values["unused"],
+        sinks=values["sinks"],
         max_seqlen=values["max_seqlen"],
         options={name: value for name, value in options.items() if value is not None},
         draw=values["draw"],

@@ -1,7 +1,7 @@
 """The contract `varlen_attention`: attention over items of different lengths, packed one behind the other.
 
     varlen_attention(query, key, value, cu_seqlens_q, cu_seqlens_k, *, max_seqlen_q=None, max_seqlen_k=None,
-                     scale=None, is_causal=False, window=None) -> output
+                     scale=None, is_causal=False, window=None, softcap=None, sinks=None) -> output
 
     output[Q_b] = softmax(scale · query[Q_b] key[K_b]ᵀ) value[K_b]     of each item b
     Q_b         = cu_seqlens_q[b] to cu_seqlens_q[b + 1] − 1,          K_b likewise by cu_seqlens_k
@@ -22,6 +22,8 @@ h query heads, g key/value heads, e width, v value width, n − 1 items). Each i
                      key. Query i of l sees keys j ≤ i + s − l of s. {"causal": "upper_left"} is j ≤ i
     window           (left, right): a query at position p sees keys p − left to p + right, both included; None is no
                      bound. p = i + s − l, or i under {"causal": "upper_left"}
+    softcap, sinks   as in `attention`: scores become softcap · tanh(score / softcap); sinks, (h,), are logits that take
+                     part in each softmax. The gradient of sinks is the sum over all items
     heads            query head i reads key/value head i // (h/g)
     inputs           any strides, such as views of one packed projection; never modified; the output aliases none
     output           query's dtype and device
@@ -48,6 +50,9 @@ FEATURES = {
     "causal": "is_causal",
     "window": "sliding windows",
     "scale": "a given scale",
+    "softcap": "a soft cap of the scores",
+    "sinks": "attention sinks",
+    "sink_gradient": "gradients of sinks",
     "max_seqlen": "max_seqlen_q and max_seqlen_k",
     "gqa": "grouped key/value heads",
     "value_width": "a value width of its own",
@@ -85,6 +90,8 @@ CONTRACT = declare(
         "scale": ("scale",),
         "is_causal": ("causal",),
         "window": ("window",),
+        "softcap": ("softcap",),
+        "sinks": ("sinks",),
     },
     also={
         "gqa": lambda call: call.tensors["query"].shape[1] != call.tensors["key"].shape[1],
@@ -94,6 +101,7 @@ CONTRACT = declare(
         "other_lengths": lambda call: any(queries != keys for queries, keys in lengths(call)),
         "unused_rows": _has_unused_rows,
         "gradient": lambda call: bool(call.gradient_of),
+        "sink_gradient": lambda call: "sinks" in call.gradient_of,
         "large": _large,
     },
     conventions={"causal": ("lower_right", "upper_left")},

@@ -60,7 +60,7 @@ class Item(NamedTuple):
 class PerItem(Steps):
     """One attention per item, in steps that a mutant may replace."""
 
-    axes = Axes(query="q h e", key="k g e", value="k g v", cu_seqlens_q="n", cu_seqlens_k="n")
+    axes = Axes(query="q h e", key="k g e", value="k g v", cu_seqlens_q="n", cu_seqlens_k="n", sinks="h")
     aligned: Conventions = LOWER_RIGHT
 
     def compute(
@@ -76,9 +76,12 @@ class PerItem(Steps):
         scale: float | None = None,
         is_causal: bool = False,
         window: tuple[int | None, int | None] | None = None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
-        options = {"scale": scale, "is_causal": is_causal, "window": window}
         wide = self.wide(query)
+        options = {"scale": scale, "is_causal": is_causal, "window": window, "softcap": softcap}
+        options |= {"sinks": None if sinks is None else self.receive_sinks(sinks).to(wide)}
         inputs = tuple(tensor.to(wide) for tensor in self.receive(query, key, value))
         ends = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
         longest = max_seqlen_q or _longest(ends[0]), max_seqlen_k or _longest(ends[1])
@@ -101,6 +104,8 @@ class PerItem(Steps):
             raise ValueError(f"{sizes['h']} query heads on {sizes['g']} key heads")
         if arguments["window"] is not None and any(side is not None and side < 0 for side in arguments["window"]):
             raise ValueError(f"a window of {arguments['window']}")
+        if arguments["softcap"] is not None and not arguments["softcap"] > 0:
+            raise ValueError(f"a soft cap of {arguments['softcap']}")
 
     def under(self, conventions: Conventions) -> PerItem:
         """The same computation under declared conventions."""
@@ -108,6 +113,7 @@ class PerItem(Steps):
         other.aligned = UPPER_LEFT if conventions.get("causal") == "upper_left" else LOWER_RIGHT
         return other
 
+    receive_sinks = staticmethod(lambda sinks: sinks)
     receive = staticmethod(lambda query, key, value: (query, key, value))
 
     @staticmethod
@@ -140,7 +146,9 @@ OF_ATTENTION = (
     "reads_first_key_head", "assumes_groups_of_two", "averages_gradients_of_group", "keeps_last_gradient_of_group",
     "breaks_at_1_of_64_keys", "breaks_at_63_of_64_keys", "breaks_at_0_of_64_keys", "breaks_at_1_of_128_queries",
     "breaks_at_0_of_128_queries", "breaks_at_127_of_128_keys", "breaks_beyond_128_keys", "breaks_beyond_128_queries",
-    "does_not_subtract_largest", "adds_epsilon_to_sum", "takes_powers_of_two", "swaps_gradients_of_query_and_key",
+    "ignores_softcap", "lacks_divisor_of_softcap", "caps_unscaled_scores", "caps_hidden_scores",
+    "backward_ignores_softcap", "ignores_sinks", "scales_sinks", "caps_sinks", "takes_sinks_per_key_head",
+    "takes_sink_of_first_head", "sends_no_gradient_to_sinks", "does_not_subtract_largest", "adds_epsilon_to_sum", "takes_powers_of_two", "swaps_gradients_of_query_and_key",
     "value_gradient_off_by_one_percent", "scores_gradient_off_by_one_percent", "returns_detached_output",
     "returns_heads_last",
 )  # fmt: skip
@@ -148,8 +156,14 @@ OF_ATTENTION = (
 
 
 def _in_items(mutant: Mutant) -> Mutant:
-    wrong = PerItem(attend=lambda item: item.by(mutant.under(item.aligned).function))
-    return Mutant(mutant.name, mutant.says, wrong, mutant.dtypes, mutant.source)
+    def attend(item: Item) -> Tensor:
+        return (
+            item.computed(Dense())
+            if item.rows.start == item.rows.stop
+            else item.by(mutant.under(item.aligned).function)
+        )
+
+    return Mutant(mutant.name, mutant.says, PerItem(attend=attend), mutant.dtypes, mutant.source)
 
 
 IN_ITEMS = [_in_items(mutant) for mutant in attention.mutants() if mutant.name in OF_ATTENTION]
@@ -333,6 +347,10 @@ MUTANTS = [
             "gives_nan_without_keys": Mutation("queries without keys get NaN",
                 _for_no_keys(lambda output, values: output + math.nan), "flash-attention pull 2167"),
         },
+        receive_sinks={
+            "averages_gradient_of_sinks": Mutation("the gradient of the sinks is halved, as a mean over items would be",
+                with_result(lambda sinks: sinks / 2 + sinks.detach() / 2)),
+        },
         finish={
             "empty_item_writes": Mutation("an item without queries writes a row, which belongs to the next one",
                 _empty_item_writes, "flash-attention pull 1155"),
@@ -399,6 +417,8 @@ class Pack(NamedTuple):
     scale: float
     is_causal: bool
     window: Any
+    softcap: float | None
+    sinks: Tensor | None
 
     @property
     def seen(self) -> Tensor:
@@ -430,12 +450,16 @@ def _variant(core: Callable[[Pack], Tensor], wide: Callable[[Tensor], torch.dtyp
         scale: float | None = None,
         is_causal: bool = False,
         window: tuple[int | None, int | None] | None = None,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         used, used_keys, group = int(cu_seqlens_q[-1]), int(cu_seqlens_k[-1]), query.shape[1] // key.shape[1]
         keys, values = (x[:used_keys].to(wide(x)).repeat_interleave(group, 1) for x in (key, value))
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
         ends = cu_seqlens_q.long(), cu_seqlens_k.long()
-        output = core(Pack(query[:used].to(wide(query)), keys, values, *ends, factor, is_causal, window))
+        logits = None if sinks is None else sinks.to(wide(sinks))
+        inputs = query[:used].to(wide(query)), keys, values
+        output = core(Pack(*inputs, *ends, factor, is_causal, window, softcap, logits))
         unused = output.new_zeros(len(query) - used, *output.shape[1:])
         return torch.cat([output, unused]).to(query.dtype)
 
@@ -444,10 +468,16 @@ def _variant(core: Callable[[Pack], Tensor], wide: Callable[[Tensor], torch.dtyp
 
 def _block_diagonal(pack: Pack) -> Tensor:
     """One attention over the whole pack, whose mask has a block for each item."""
-    scores = (torch.einsum("qhe,khe->hqk", pack.query, pack.key) * pack.scale).masked_fill(~pack.seen, -math.inf)
-    powers = (scores - scores.detach().amax(-1, keepdim=True).clamp_min(-1e30) if len(pack.key) else scores).exp()
+    scores, value = torch.einsum("qhe,khe->hqk", pack.query, pack.key) * pack.scale, pack.value
+    if pack.softcap is not None:
+        scores = pack.softcap * (scores / pack.softcap).tanh()
+    scores = scores.masked_fill(~pack.seen, -math.inf)
+    if pack.sinks is not None:  # one more key, whose value is 0
+        scores = torch.cat([scores, pack.sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1)
+        value = torch.cat([value, value.new_zeros(1, *value.shape[1:])])
+    powers = (scores - scores.detach().amax(-1, keepdim=True).clamp_min(-1e30) if len(value) else scores).exp()
     total = powers.sum(-1, keepdim=True)
-    return torch.einsum("hqk,khv->qhv", powers / total.masked_fill(total == 0, 1.0), pack.value)
+    return torch.einsum("hqk,khv->qhv", powers / total.masked_fill(total == 0, 1.0), value)
 
 
 def _padded(pack: Pack) -> Tensor:
@@ -472,7 +502,7 @@ def _padded(pack: Pack) -> Tensor:
 
 def _sorted(pack: Pack) -> Tensor:
     """The longest item first, and outputs put back in their places."""
-    options = {"scale": pack.scale, "is_causal": pack.is_causal, "window": pack.window}
+    options = {name: getattr(pack, name) for name in ("scale", "is_causal", "window", "softcap", "sinks")}
     items = PerItem.items(pack.ends.tolist(), pack.key_ends.tolist(), 0, 0, 0)
     items = sorted(items, key=lambda item: (item.rows.stop - item.rows.start) * _count(item), reverse=True)
     parts = [item._replace(inputs=pack[:3], options=options).computed(Dense()) for item in items]
@@ -486,18 +516,22 @@ def _numpy(pack: Pack) -> Tensor:
     output = np.zeros((*q.shape[:-1], v.shape[-1]))
     for row, head in np.ndindex(*q.shape[:-1]):
         scores = pack.scale * (k[seen[row], head] @ q[row, head])
-        powers = np.exp(scores - scores.max(initial=-np.inf))
-        output[row, head] = powers @ v[seen[row], head] / (powers.sum() or 1.0)
+        scores = scores if pack.softcap is None else pack.softcap * np.tanh(scores / pack.softcap)
+        sink = -np.inf if pack.sinks is None else float(pack.sinks[head])
+        largest = max(scores.max(initial=-1e30), sink)
+        powers = np.exp(scores - largest)
+        output[row, head] = powers @ v[seen[row], head] / (powers.sum() + np.exp(sink - largest) or 1.0)
     return torch.from_numpy(output)
 
 
 def variants() -> list[Variant]:
     """Correct implementations in other styles."""
     alone = {"gradient": "numpy has no gradients"}
+    plain = dict.fromkeys(("softcap", "sinks"), "PyTorch's softmax alone")
     in_tiles, aligned = PerItem(attend=lambda item: item.computed(Tiled())), PerItem().under(UPPER_LEFT)
     return [
         Variant("block_diagonal", "one masked attention over the whole pack", _variant(_block_diagonal)),
-        Variant("padded", "a batch of items padded to the longest", _variant(_padded)),
+        Variant("padded", "a batch of items padded to the longest", _variant(_padded), lacks=plain),
         Variant("sorted", "the longest item first, outputs put back", _variant(_sorted)),
         Variant("numpy", "row by row in float64", _variant(_numpy, lambda x: torch.float64), lacks=alone),
         Variant("tiled", "each item in tiles, with an online softmax", in_tiles),

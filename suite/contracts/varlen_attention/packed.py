@@ -16,11 +16,13 @@ from attnsuite.cases import Call, Calls, Conventions, Reply
 from attnsuite.cases.case import HOW, Traits
 from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import LAYOUTS
-from attnsuite.cases.tensors import HALF, PRECISE, Array, as_tensor, generator
+from attnsuite.cases.tensors import HALF, PRECISE, Array, as_tensor, dtype_of, generator
 from attnsuite.contracts.attention.cases.case import expected_result
 from attnsuite.contracts.attention.cases.draws import DRAWS, Sizes
 from attnsuite.contracts.varlen_attention.contract import INPUTS, POSITIONAL, lengths
-from attnsuite.judging.verdicts import Verdict
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Bounded
+from attnsuite.judging.verdicts import Verdict, closest
 from attnsuite.model import DTYPES, Status
 
 ROLES = {"query": "q", "output": "q", "key": "k", "value": "k"}
@@ -31,11 +33,13 @@ Rows = Mapping[str, slice]
 
 @dataclass(frozen=True)
 class Packed(Expected):
-    """The expected results of all items, each with the rows that are its own."""
+    """The expected results of all items, each with the rows that are its own, and what they have in common."""
 
     form: Form
     items: Mapping[int, tuple[Rows, WithinBounds]]
     """By the number of an item that has any rows: these, and its result with the heads in front of the rows."""
+    sinks: Bounded | None = None
+    """The gradient of the sinks, which is a sum over items; None where it is not requested."""
 
     @property
     def loose(self) -> bool:  # type: ignore[override]
@@ -66,11 +70,24 @@ class Packed(Expected):
                     return verdict
                 marginal = marginal or verdict
             largest = max(largest, verdict.error_ratio or 0.0)
+        if self.sinks is not None and marginal is None:
+            return closest([("gradient of sinks", _numbers(reply), self.sinks, 1.0)])
         return marginal or Verdict(Status.PASSED, "", largest)
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         pairs = self.items.values()
+        if self.sinks is not None:
+            either = Bounded(_numbers(theirs), 2 * self.sinks.bound + 8 * self.form.unit * abs(_numbers(theirs)))
+            if closest([("", _numbers(reply), either, 1.0)]).status != Status.PASSED:
+                return False
         return all(expected.equal(_of_item(reply, rows), _of_item(theirs, rows)) for rows, expected in pairs)
+
+
+def _numbers(reply: Reply) -> Array:
+    """The gradient of the sinks."""
+    gradient = reply.gradients["sinks"]
+    assert gradient is not None, "the form has been checked"
+    return compare.numbers(gradient)
 
 
 def _of_item(reply: Reply, rows: Rows) -> Reply:
@@ -79,7 +96,7 @@ def _of_item(reply: Reply, rows: Rows) -> Reply:
     def part(name: str, tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor[rows[ROLES[name]]].transpose(0, 1)
 
-    gradients = {name: part(name, gradient) for name, gradient in reply.gradients.items()}
+    gradients = {name: part(name, gradient) for name, gradient in reply.gradients.items() if name in INPUTS}
     return Reply(part("output", reply.output), gradients=gradients)
 
 
@@ -96,7 +113,11 @@ def item_calls(call: Call) -> Iterator[tuple[int, Rows, Call]]:
                 number,
                 rows,
                 Call(
-                    {name: call.tensors[name][rows[ROLES[name]]].transpose(0, 1) for name in INPUTS},
+                    {
+                        name: call.tensors[name][rows[ROLES[name]]].transpose(0, 1) if name in INPUTS else tensor
+                        for name, tensor in call.tensors.items()
+                        if not name.startswith("cu_seqlens")
+                    },
                     options | ({"enable_gqa": True} if grouped else {}),
                     gradient_of=call.gradient_of,
                     output_gradient=None if upstream is None else upstream[rows["q"]].transpose(0, 1),
@@ -114,7 +135,28 @@ def expected_items(call: Call, conventions: Conventions) -> Packed:
     )
     corner = conventions.get("causal", "lower_right")
     aligned = {"causal": corner, "window": corner}
-    return Packed(form, {number: (rows, expected_result(item, aligned)) for number, rows, item in item_calls(call)})
+    results = [(number, rows, expected_result(item, aligned)) for number, rows, item in item_calls(call)]
+    items = {number: (rows, _without_sinks(result)) for number, rows, result in results}
+    return Packed(form, items, _sum_of_sinks(call, [result for _, _, result in results]))
+
+
+def _without_sinks(result: WithinBounds) -> WithinBounds:
+    own = {name: gradient for name, gradient in result.gradients.items() if name in INPUTS}
+    limits = {name: limit for name, limit in result.aggregate_limits.items() if name != "sinks"}
+    form = replace(result.form, gradients={name: result.form.gradients[name] for name in own})
+    return replace(result, form=form, gradients=own, aggregate_limits=limits)
+
+
+def _sum_of_sinks(call: Call, results: Sequence[WithinBounds]) -> Bounded | None:
+    """The gradient of the sinks: each item's may be rounded, and so is their sum, in any order."""
+    if "sinks" not in call.gradient_of:
+        return None
+    precision, zeros = PRECISIONS[dtype_of(call)], np.zeros(len(call.tensors["sinks"]))
+    parts = [result.gradients["sinks"] for result in results]
+    value: Array = sum((part.value for part in parts), zeros)
+    size: Array = sum((abs(part.value).astype(np.float64) + part.bound for part in parts), zeros)
+    error: Array = sum((part.bound for part in parts), zeros) + len(parts) * precision.accumulator * size
+    return Bounded(value, error + precision.unit * (abs(value).astype(np.float64) + error) + precision.tiny)
 
 
 @dataclass(frozen=True)
@@ -138,6 +180,7 @@ class PackedCase(PerCallCase):
     max_seqlen: int | None = None
     """By how much max_seqlen_q and max_seqlen_k exceed the longest item; None: they are not passed."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    sinks: bool = False
     draw: str = "peaked"
     layout: str = "contiguous"
     gradient_of: tuple[str, ...] = ()
@@ -169,6 +212,8 @@ class PackedCase(PerCallCase):
         upstream = random.normal(size=(*tensors["query"].shape[:-1], value_width)) + 0.25
         for role, lengths_of_role in zip("qk", zip(*counts, strict=True), strict=True):
             tensors[f"cu_seqlens_{role}"] = torch.tensor([0, *accumulate(lengths_of_role)], dtype=torch.int32)
+        if self.sinks:
+            tensors["sinks"] = as_tensor(random.normal(size=self.heads) * 1.5 + 0.5, dtype)
         call = Call(
             tensors,
             {**self._max_seqlens(), **self.options},
@@ -204,6 +249,7 @@ class PackedCase(PerCallCase):
             "unused rows": ("unused rows",) if any(self.unused) else (),
             "max_seqlen": () if self.max_seqlen is None else ("max_seqlen",),
             "heads": ("grouped heads",) if self.key_heads else (),
+            "sinks": ("sinks",) if self.sinks else (),
             "width": (f"a width of {self.width}",) if self.width != 8 else (),
             "draw": () if self.draw == "peaked" else (self.draw.replace("_", " "),),
             "layout": () if self.layout == "contiguous" else ("inputs that are not contiguous",),
