@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 2110,
     "judging": 1070,
     "cases": 4000,
-    "contracts": 27530,
+    "contracts": 27700,
     "registry": 5190,
     "worker": 3850,
     "machine": 660,
