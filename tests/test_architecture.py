@@ -112,7 +112,7 @@ BUDGETS = {
     "report": 3460,
     "documents": 3900,
     "export": 580,
-    "cli": 4080,
+    "cli": 4090,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 
