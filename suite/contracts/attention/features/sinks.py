@@ -137,7 +137,9 @@ def sink_gradient(share: Tensor, mean: Tensor, saved: Saved) -> Tensor:
 
 def _sink_gradient(computation: Any, mean: Tensor, saved: Saved, gradients: Gradients) -> None:
     if "sinks" in saved.wanted:
-        share, mean = (x.reshape(-1, saved.call.heads, saved.call.queries) for x in (_share(saved), mean))
+        share = _share(saved)
+        shape = math.prod(share.shape[:-3]), saved.call.heads, saved.call.queries
+        share, mean = share.reshape(shape), mean.reshape(shape)
         gradients["sinks"] = computation.sink_gradient(share, mean, saved)
 
 
