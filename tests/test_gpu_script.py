@@ -40,11 +40,19 @@ def test_the_archive_has_the_rows_of_a_run_that_its_time_ended(tmp_path: Path) -
 
 def test_the_profile_has_the_tables_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "check_device", lambda device: None)
-    tables = Request(profile="gpu", device="cuda").tables(contract("attention"))
-    rows = {(table.workload.name, table.dtype, table.direction) for table in tables}
+
+    def rows_of(name: str) -> set[tuple[str, str, str]]:
+        tables = Request(profile="gpu", device="cuda").tables(contract(name))
+        return {(table.workload.name, table.dtype, table.direction) for table in tables}
+
+    rows = rows_of("attention")
     for length in ("512", "1k", "2k", "4k", "8k", "16k"):
         for name in (f"flash/{length}-e{width}{causal}" for width in (64, 128) for causal in ("", "-causal")):
             assert (name, "bfloat16", "forward") in rows
         assert (f"flash/{length}-e128-causal", "bfloat16", "forward_backward") in rows
     others = ("float32/2k", "float32"), ("float32/8k", "float32"), ("decode/8k", "bfloat16"), ("decode/64k", "bfloat16")
     assert {(*other, "forward") for other in (*others, ("vit/b16", "bfloat16"))} <= rows
+    packed = {(f"packed/{name}", "bfloat16", "forward") for name in ("8k", "8k-equal", "64k", "decode")}
+    assert rows_of("varlen_attention") == packed
+    decoding = {(name, "bfloat16", "forward") for name in ("paged/8k", "paged/64k", "dense/4k-b64", "paged/16k-b64")}
+    assert rows_of("kv_cache_attention") == decoding

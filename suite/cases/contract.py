@@ -150,17 +150,22 @@ class Contract:
     @property
     def signature(self) -> str:
         """The signature in the contract's docstring, in one line."""
-        return " ".join(self.page.split("\n\n")[1].split())
+        return signature_in(self.page)
 
     @property
     def optional(self) -> frozenset[str]:
         """The parameters that have a default: the core does not need them."""
-        return optional_in(self.page)
+        return optional_in(self.signature)
 
 
-def optional_in(page: str) -> frozenset[str]:
-    """The parameters with a default in the signature of a contract's page."""
-    return frozenset(re.findall(r"(\w+)=", page.split("\n\n")[1]))
+def signature_in(page: str) -> str:
+    """The signature in a contract's docstring, in one line."""
+    return " ".join(page.split("\n\n")[1].split())
+
+
+def optional_in(signature: str) -> frozenset[str]:
+    """The parameters with a default in a contract's signature."""
+    return frozenset(re.findall(r"(\w+)=", signature))
 
 
 @dataclass(frozen=True)

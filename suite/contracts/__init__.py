@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnsuite.cases.contract import optional_in
+from attnsuite.cases.contract import optional_in, signature_in
 from attnsuite.model import UsageError
 
 if TYPE_CHECKING:
@@ -50,11 +50,17 @@ def contract(name: str) -> Contract:
     return declared
 
 
-def optional_parameters(name: str) -> frozenset[str]:
-    """The parameters with a default. A contract in one file is not imported for this, since it imports PyTorch."""
+@cache
+def signature_of(name: str) -> str:
+    """The signature of a contract. A contract in one file is not imported for this, since it imports PyTorch."""
     if (file := file_of(name)).name == "contract.py":
-        return contract(name).optional
-    return optional_in(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
+        return contract(name).signature
+    return signature_in(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
+
+
+def optional_parameters(name: str) -> frozenset[str]:
+    """The parameters with a default."""
+    return optional_in(signature_of(name))
 
 
 def modules_of_workloads(names: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.contracts import signature_of
 from attnsuite.model import UsageError
 from attnsuite.registry.callables import ANY_NUMBER, is_module
 from attnsuite.registry.declaration import Declaration, Uncallable
@@ -121,7 +122,7 @@ def _of_other(contract: str, parameters: Sequence[str], required: Sequence[str])
 
 def _words(contract: str) -> frozenset[str]:
     """All names in the signature of a contract."""
-    return frozenset(re.findall(r"\w+", contract_named(contract).signature))
+    return frozenset(re.findall(r"\w+", signature_of(contract)))
 
 
 def library_of(declaration: Declaration) -> str:
@@ -190,8 +191,7 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
 
 def input_names(contract: str) -> tuple[str, ...]:
     """The parameters that the contract gives by position."""
-    positional = contract_named(contract).signature.partition("(")[2].partition(")")[0].partition("*")[0]
-    return tuple(re.findall(r"\w+", positional))
+    return tuple(re.findall(r"\w+", signature_of(contract).partition("(")[2].partition(")")[0].partition("*")[0]))
 
 
 def tested_parameters(declaration: Declaration) -> frozenset[str]:
@@ -301,7 +301,7 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
 
 def _is_option(parameter: Parameter, contract: str) -> bool:
     """Whether a parameter in an input's place has the name of an option; `mask` and `bias` need a default as well."""
-    options = set(re.findall(r"\w+", contract_named(contract).signature))
+    options = set(re.findall(r"\w+", signature_of(contract)))
     if contract == SIGNATURES_OF:
         options = set().union(*(signature(each).tested for each in names(contract)))
     options -= {*input_names(contract)}

@@ -14,8 +14,8 @@ from attnsuite.model import PASSES, SHAPE
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
 LARGE = HALF[1:]
-"""On a GPU the grid and the ladder, which take most of the time of `full`, are timed in one half type: in bfloat16 the
-baseline's products are of that type, too."""
+"""On a GPU decoding, the grid and the ladder, which take most of the time of `full`, are timed in one half type: in
+bfloat16 the baseline's products are of that type, too."""
 FORWARD, TOGETHER = ("forward",), ("forward_backward",)
 EVERY = {"quick": FORWARD, "standard": FORWARD, "full": FORWARD}
 
@@ -51,12 +51,15 @@ def _vit() -> list[Workload]:
 def _decode() -> list[Workload]:
     why = "one new token reads the cache of"
     usual = {"standard": FORWARD, "gpu": FORWARD, "full": FORWARD}
+    large = {"gpu": FORWARD, "full": FORWARD}
+    dtypes = {"cpu": CPU, "cuda": LARGE}
     return [
-        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16, profiles=EVERY),
-        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16, profiles=usual),
-        Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4),
-        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles={"gpu": FORWARD, "full": FORWARD}),
-    ]
+        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16, profiles=EVERY, dtypes=dtypes),
+        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16, profiles=usual, dtypes=dtypes),
+        Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4,
+            dtypes=dtypes),
+        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles=large, dtypes=dtypes),
+    ]  # fmt: skip
 
 
 def _ladder() -> list[Workload]:
@@ -85,7 +88,7 @@ def _ladder() -> list[Workload]:
 def _float32() -> list[Workload]:
     """What float32 costs on tensor cores, where kernels add products of TF32 or use none."""
     why = "causal in float32: 16 heads of width 64"
-    shared: dict[str, Any] = {"profiles": {"gpu": FORWARD, "full": FORWARD}, "dtypes": {"cuda": CPU}, "causal": True}
+    shared: dict[str, Any] = {"profiles": {"gpu": FORWARD}, "dtypes": {"cuda": CPU}, "causal": True}
     return [Workload(f"float32/{_thousands(n)}", why, n, n, 64, 16, **shared) for n in (2048, 8192)]
 
 

@@ -148,26 +148,25 @@ def _of_round(workload: DecodeWorkload, dtype: str, number: int) -> Call:
 
 def workloads() -> list[DecodeWorkload]:
     """All of them, in the order of tables."""
-    profiles: Mapping[str, tuple[str, ...]] = {"standard": FORWARD, "full": FORWARD}
-    quick, full = {"quick": FORWARD, **profiles}, {"full": FORWARD}
-    large: dict[str, Any] = {"heads": 32, "key_heads": 4, "width": 128}
-    gpu: dict[str, Any] = {"profiles": {"gpu": FORWARD, "full": FORWARD}, "dtypes": {"cuda": ("bfloat16",)}}
+    standard: Mapping[str, tuple[str, ...]] = {"standard": FORWARD}
+    quick, on_gpu = {"quick": FORWARD, **standard}, {"gpu": FORWARD, "full": FORWARD}
+    large: dict[str, Any] = {"heads": 32, "key_heads": 4, "width": 128, "profiles": on_gpu}
+    large["dtypes"] = {"cuda": ("bfloat16",)}
     one, many = "a sequence decodes a token with a cache of", "sequences decode a token each, with caches of"
     pages, skewed = "in pages of 16", "of skewed lengths in pages of 16"
     return [
         DecodeWorkload(name="dense/1k", why=f"{one} 1,024", totals=(1024,), profiles=quick),
-        DecodeWorkload(name="dense/8k", why=f"{one} 8,192", totals=(8192,), profiles=profiles),
-        DecodeWorkload(name="dense/64k", why=f"{one} 65,536", totals=(65_536,), profiles=full),
-        DecodeWorkload(name="dense/1k-b8", why=f"8 {many} 1,024", totals=(1024,) * 8, profiles=profiles),
+        DecodeWorkload(name="dense/8k", why=f"{one} 8,192", totals=(8192,), profiles=standard),
+        DecodeWorkload(name="dense/1k-b8", why=f"8 {many} 1,024", totals=(1024,) * 8, profiles=standard),
         DecodeWorkload(name="paged/1k", why=f"{one} 1,024 {pages}", totals=(1024,), page=16, profiles=quick),
-        DecodeWorkload(name="paged/8k", why=f"{one} 8,192 {pages}", totals=(8192,), page=16, profiles=profiles),
+        DecodeWorkload(name="paged/8k", why=f"{one} 8,192 {pages}", totals=(8192,), page=16,
+            profiles={**standard, **on_gpu}),
+        DecodeWorkload(name="paged/64k", why=f"{one} 65,536 {pages}", totals=(65_536,), page=16, profiles=on_gpu),
         DecodeWorkload(name="paged/8k-b8", why=f"8 {many} up to 8,192 {skewed}", totals=_skewed(8, 8192), page=16,
-            profiles=profiles),
-        DecodeWorkload(name="paged/1k-b64", why=f"64 {many} up to 1,024 {skewed}", totals=_skewed(64, 1024), page=16,
-            profiles=full),
-        DecodeWorkload(name="dense/4k-b64", why=f"64 {many} 4,096", totals=(4096,) * 64, **large, **gpu),
+            profiles=standard),
+        DecodeWorkload(name="dense/4k-b64", why=f"64 {many} 4,096", totals=(4096,) * 64, **large),
         DecodeWorkload(name="paged/16k-b64", why=f"64 {many} up to 16,384 in pages of 256", totals=_skewed(64, 16_384),
-            page=256, **large, **gpu),
+            page=256, **large),
     ]  # fmt: skip
 
 

@@ -53,8 +53,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from attnsuite.cases import Call, Conventions, declare
 from attnsuite.contracts.attention.shared import LARGE, has_empty_row
 
@@ -97,7 +95,7 @@ def _columns(call: Call, role: str) -> int:
 def with_mask_of(call: Call, conventions: Conventions) -> Call:
     """The call with the mask of these conventions: under `may_not`, True means hidden."""
     mask = call.tensors.get("attn_mask")
-    if conventions.get("bool_mask") != "may_not" or mask is None or mask.dtype != torch.bool:
+    if conventions.get("bool_mask") != "may_not" or mask is None or str(mask.dtype) != "torch.bool":
         return call
     return replace(call, tensors={**call.tensors, "attn_mask": ~mask})
 
