@@ -103,7 +103,7 @@ BUDGETS = {
     "judging": 1070,
     "cases": 4000,
     "contracts": 27700,
-    "registry": 5190,
+    "registry": 5200,
     "worker": 3850,
     "machine": 660,
     "results": 2140,

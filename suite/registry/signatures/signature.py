@@ -141,13 +141,6 @@ class SignatureCall:
 
         return torch.is_grad_enabled() and any(each.requires_grad for each in (self.query, self.key, self.value))
 
-    def softcap(self, name: str) -> dict[str, Any]:
-        """The soft cap under a library's name. NotImplementedError for one that is off there, or undefined."""
-        cap = self.options.get("softcap")
-        if cap is not None and cap <= 0:
-            raise NotImplementedError(f"a soft cap of {cap} means no cap in this signature, or is undefined")
-        return {} if cap is None else {name: cap}
-
     def window(self, unbounded: int | None) -> tuple[int | None, int | None]:
         """Both sides of the window, as the function `sides`."""
         return sides(self.options.get("window"), unbounded)
@@ -160,6 +153,14 @@ OtherCall = Callable[[Callable[..., Any], Mapping[str, Any], Parameters], Any]
 def longest(ends: Tensor) -> int:
     """The largest length of packed items; 0 without items."""
     return int(ends.diff().max()) if len(ends) > 1 else 0
+
+
+def softcap(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The soft cap under a library's name. NotImplementedError for one that is off there, or undefined."""
+    cap = given.get("softcap")
+    if cap is not None and cap <= 0:
+        raise NotImplementedError(f"a soft cap of {cap} means no cap in this signature, or is undefined")
+    return {} if cap is None else {name: cap}
 
 
 def sides(window: Any, unbounded: int | None) -> tuple[int | None, int | None]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_inside
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, softcap
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def keywords(call: SignatureCall) -> dict[str, Any]:
     if call.returns_lse and call.wants_gradient:
         raise NotImplementedError("the library returns the log-sum-exp without a gradient")
     options = call.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
-    options |= call.renamed(return_lse="return_attn_probs") | call.softcap("softcap")
+    options |= call.renamed(return_lse="return_attn_probs") | softcap(call.options, "softcap")
     return {**options, "window_size": call.window(-1)} if "window" in call.options else options
 
 

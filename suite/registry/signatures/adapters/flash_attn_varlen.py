@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Parameters, Signature, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, sides, softcap
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
@@ -19,7 +19,7 @@ def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters
     options = {"softmax_scale": given["scale"]} if "scale" in given else {}
     options |= {"causal": given["is_causal"]} if "is_causal" in given else {}
     options |= {"window_size": sides(given["window"], -1)} if "window" in given else {}
-    return first(function(*packed(given), **options))
+    return first(function(*packed(given), **options, **softcap(given, "softcap")))
 
 
 SIGNATURE = Signature(
@@ -33,9 +33,10 @@ SIGNATURE = Signature(
         "scale": ("softmax_scale",),
         "is_causal": ("causal",),
         "window": ("window_size",),
+        "softcap": ("softcap",),
     },
     others=(
-        *("dropout_p", "softcap", "alibi_slopes", "deterministic", "return_attn_probs", "block_table", "num_splits"),
+        *("dropout_p", "alibi_slopes", "deterministic", "return_attn_probs", "block_table", "num_splits"),
         *("max_seqlen_q", "max_seqlen_k"),
     ),
     required=frozenset({"cu_seqlens_q", "cu_seqlens_k"}),

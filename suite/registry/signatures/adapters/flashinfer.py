@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, softcap
 
 FLOAT_MASK = "custom_mask is boolean"
 
@@ -21,7 +21,7 @@ FLOAT_MASK = "custom_mask is boolean"
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by flashinfer's names, of one item."""
     options = call.renamed(scale="sm_scale", is_causal="causal", return_lse="return_lse")
-    options |= call.softcap("logits_soft_cap")
+    options |= softcap(call.options, "logits_soft_cap")
     left, right = call.window(-1)
     if "window" in call.options:
         options["window_left"] = left
