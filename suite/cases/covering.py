@@ -259,10 +259,16 @@ class Drawing:
         self.unmet = set(self.order)
         self.fused = any(len(meeting) > 2 for meeting in self.order)
 
-    def rows(self) -> Iterator[Row]:
-        """Each row starts with a new meeting; rows without the factors of `lacking` come first."""
+    def rows(self, drawn: Iterable[Row] = ()) -> Iterator[Row]:
+        """Each row starts with a new meeting; rows without the factors of `lacking` come first.
+
+        A meeting in a row with one of these factors is still new among the rows without them.
+        """
+        rows = list(drawn)
         for lacking in (*self.space.lacking, ()):
             left_out = {name: self.space.usual[name] for name in lacking}
+            without = [row for row in rows if left_out.items() <= row.items()]
+            self.unmet = set(self.order).difference(*map(self.met, without))
             for meeting in self.order:
                 levels = dict(meeting)
                 if (
@@ -270,9 +276,13 @@ class Drawing:
                     and left_out.keys().isdisjoint(levels)
                     and self.space.completes(levels | left_out)
                 ):
-                    row = self.row(levels | left_out)
-                    self.unmet.difference_update(met_in(row, False), met_in(row, True) if self.fused else ())
-                    yield row
+                    rows.append(self.row(levels | left_out))
+                    self.unmet -= self.met(rows[-1])
+                    yield rows[-1]
+
+    def met(self, row: Row) -> set[Meeting]:
+        """The pairs that meet in a row, and the triples where some are to meet."""
+        return {*met_in(row, False), *(met_in(row, True) if self.fused else ())}
 
     def row(self, levels: Row) -> Row:
         """A row with these levels. ValueError if no row has them."""

@@ -462,7 +462,7 @@ def test_an_unexpected_argument_inside_a_function_is_its_mistake() -> None:
 def test_an_unknown_feature_is_wrong_and_the_known_ones_are_listed() -> None:
     detail = about(check(sdpa, "plain/small", lacks={"masks": "what masks?"}))["declared/masks"]
 
-    assert detail.startswith("'masks' is not a feature; there are: gqa, scale, bool_mask, float_mask")
+    assert detail.startswith("'masks' is not a feature; there are: gqa, scale, softcap, bool_mask, float_mask")
 
 
 # The core
@@ -598,7 +598,7 @@ def test_results_are_judged_by_the_declared_convention(
     assert statuses(check(sdpa, *cases)) == {"passed"}
 
 
-POINTS = "bool_mask, causal, window, empty_row, repeated_calls"
+POINTS = "bool_mask, causal, window, empty_row, lse_base, lse_empty_row, repeated_calls"
 
 
 @pytest.mark.parametrize(

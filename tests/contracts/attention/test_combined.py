@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnsuite.cases.contract import QUICK
-from attnsuite.cases.covering import Contradiction, Meeting, Row
+from attnsuite.cases.covering import Contradiction, Row, met_in
 from attnsuite.conformance.audit import failure, killed_by
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention import feature
@@ -142,16 +142,22 @@ def test_lacking_what_no_implementation_lacks_is_refused() -> None:
         combined.space([broken if part is window else part for part in features()])
 
 
-@pytest.mark.parametrize("lacked", ["windows", "masks"])
-def test_without_windows_or_masks_every_other_pair_meets(lacked: str) -> None:
-    theirs = {name for part in combined.ALL_LEVELS if part.unsupported == lacked for name in part.factors}
-    rows = [row for row in combined.rows(QUICK) if all(row[name] == SPACE.usual[name] for name in theirs)]
-    unmet = SPACE.coverage(rows, fused=False).unmet
-    assert not [met for met in unmet if theirs.isdisjoint(dict(met)) and _met_without(theirs, met)]
+@pytest.mark.parametrize("lacked", combined.LACKING, ids=",".join)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_without_what_implementations_lack_every_other_pair_meets(lacked: tuple[str, ...], seed: int) -> None:
+    usual = {
+        name: SPACE.usual[name] for part in combined.ALL_LEVELS if part.unsupported in lacked for name in part.factors
+    }
+    assert usual, "these words name no feature"
+    rows = [row for row in combined.rows(QUICK, seed) if usual.items() <= row.items()]
+    unmet = SPACE.meetings(fused=False).difference(*(met_in(row, fused=False) for row in rows))
+    assert not [met for met in unmet if usual.keys().isdisjoint(dict(met)) and SPACE.completes({**dict(met), **usual})]
 
 
-def _met_without(factors: set[str], met: Meeting) -> bool:
-    return SPACE.completes({**dict(met), **{name: SPACE.usual[name] for name in factors}})
+def test_every_word_of_what_implementations_lack_names_a_feature() -> None:
+    assert {word for lacked in combined.LACKING for word in lacked} == {
+        part.unsupported for part in combined.ALL_LEVELS if part.unsupported
+    }
 
 
 def test_a_case_is_made_of_its_name_alone() -> None:

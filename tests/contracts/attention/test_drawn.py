@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.cases.layouts import JUNK, LAYOUTS
+from attnsuite.cases.layouts import BEHIND, JUNK, LAYOUTS
 from attnsuite.cases.tensors import generator
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, oracle_result
@@ -44,6 +44,7 @@ def alike(tensor: Tensor) -> Tensor:
 STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], bool]]] = {
     "contiguous": (alike, lambda t: t.is_contiguous() and t.storage_offset() == 0),
     "transposed_heads": (alike, lambda t: t.transpose(-2, -3).is_contiguous() and not t.is_contiguous()),
+    "time_major": (alike, lambda t: t.movedim(-2, 0).is_contiguous() and not t.is_contiguous()),
     "column_major": (alike, lambda t: t.mT.is_contiguous() and t.stride(-1) > t.stride(-2) == 1),
     "strided": (alike, lambda t: t.stride(-1) == 2 and not t.is_contiguous()),
     "sliced": (
@@ -61,6 +62,9 @@ STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], bool]]] 
         lambda t: t.is_contiguous() and t.untyped_storage().nbytes() > 5 * t.numel() * t.element_size(),
     ),
     "expanded": (lambda t: t[:1, :1].repeat(*t.shape[:2], 1, 1), lambda t: t.stride()[:2] == (0, 0)),
+    "expanded_items": (lambda t: t[:1].repeat(t.shape[0], 1, 1, 1), lambda t: t.stride() == (0, 20, 5, 1)),
+    "expanded_heads": (lambda t: t[:, :1].repeat(1, t.shape[1], 1, 1), lambda t: t.stride() == (60, 0, 5, 1)),
+    "expanded_last": (lambda t: t[..., :1].repeat(1, 1, 1, t.shape[-1]), lambda t: t.stride() == (60, 20, 5, 0)),
     "expanded_rows": (lambda t: t[..., :1, :].repeat(1, 1, t.shape[-2], 1), lambda t: t.stride(-2) == 0),
     "expanded_everywhere": (lambda t: t[:1, :1, :1, :1].repeat(t.shape), lambda t: set(t.stride()) == {0}),
 }
@@ -81,13 +85,17 @@ def test_a_layout_has_the_strides_it_says_and_the_same_numbers(layout: str, dtyp
     assert lies(laid)
 
 
-@pytest.mark.parametrize("layout", ["strided", "sliced", "offset", "padded"])
-def test_what_lies_between_the_numbers_is_junk_that_shows(layout: str) -> None:
-    laid = LAYOUTS[layout](torch.zeros(2, 3, 4, 5))
+@pytest.mark.parametrize(
+    ("layout", "junk"), [("strided", JUNK), ("padded", JUNK), ("sliced", BEHIND), ("offset", BEHIND)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_what_lies_between_the_numbers_is_junk_that_shows(layout: str, junk: float, dtype: torch.dtype) -> None:
+    laid = LAYOUTS[layout](torch.zeros(2, 3, 4, 5, dtype=dtype))
 
-    storage = torch.as_strided(laid, (laid.untyped_storage().nbytes() // 4,), (1,), 0)
+    storage = torch.as_strided(laid, (laid.untyped_storage().nbytes() // laid.element_size(),), (1,), 0)
 
-    assert int((storage == JUNK).sum()) == storage.numel() - laid.numel() > 0
+    shows = storage if dtype == torch.bool else storage.isnan() if np.isnan(junk) else storage == junk
+    assert int(shows.sum()) == storage.numel() - laid.numel() > 0
 
 
 def test_cases_ask_every_layout_of_every_tensor() -> None:
@@ -129,9 +137,14 @@ def test_only_patterns_that_say_so_leave_rows_empty(pattern: str, axes: str) -> 
 def test_cases_have_empty_rows_exactly_where_their_pattern_says_so() -> None:
     for case in plain_cases():
         if set(case.values) & {"mask", "window"} == {"mask"} and case.keys:
-            mask = case.values["mask"]
+            mask, calls = case.values["mask"], case.calls("float32")
             says_so = mask.pattern in EMPTYING and mask.hidden == -np.inf
-            assert ("empty_row" in needs(case.calls("float32"))) == says_so, case.name
+            if case.values.get("causal"):  # hides keys that the mask alone leaves visible
+                mask_tensor = calls[0].tensors["attn_mask"]
+                seen = mask_tensor if mask_tensor.dtype == torch.bool else mask_tensor > -torch.inf
+                seen = seen & torch.ones(case.queries, case.keys, dtype=torch.bool).tril()
+                says_so = bool((~seen.any(-1)).any())
+            assert ("empty_row" in needs(calls)) == says_so, case.name
 
 
 def test_a_float_mask_hides_what_a_boolean_one_hides() -> None:

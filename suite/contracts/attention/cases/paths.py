@@ -158,14 +158,17 @@ def together() -> Sequence[Case]:
 def layouts() -> Sequence[Case]:
     """Strides of 0 along one axis, time before items, and slices beyond a tile."""
     strides = partial(case, batch=3, queries=6)
+    expanded = {f"expanded_{axis}": f"stride 0 along {axis}" for axis in ("items", "heads", "last")}
+    words = {**expanded, "time_major": "(s, b, h, e) in memory"}
     return [
-        *(strides(f"layout/{name}_{layout}", f"{name}: stride 0 along {layout.partition('_')[2]}", layout={name: layout})
-            for name in INPUTS for layout in ("expanded_items", "expanded_heads")),
-        *(strides(f"layout/{name}_time_major", f"{name}: (s, b, h, e) in memory", layout={name: "time_major"})
-            for name in INPUTS),
-        *(strides(f"layout/{kind}_mask_{layout}", f"{kind} mask: stride 0 along {layout.partition('_')[2]}",
-            mask=Mask(kind, pattern), layout={"attn_mask": layout}) for kind, pattern, layout in
+        *(strides(f"layout/{name}_{layout}", f"{name}: {words[layout]}", layout={name: layout})
+            for name in INPUTS for layout in words),
+        *(strides(f"layout/output_gradient_{layout}", f"output gradient: {words[layout]}", gradient_of=INPUTS,
+            layout={"output_gradient": layout}) for layout in words),
+        *(strides(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words[layout]}", mask=Mask(kind, pattern),
+            layout={"attn_mask": layout}) for kind, pattern, layout in
             (("float", "random", "expanded_items"), ("bool", "random", "expanded_items"),
+             ("float", "random", "expanded_heads"), ("bool", "random", "time_major"),
              ("float", "everything", "expanded_last"), ("bool", "empty_rows", "expanded_last"))),
         case("layout/long_output_gradient_sliced", "output gradient: a slice of a larger tensor, across tiles",
             queries=130, keys=20, gradient_of=INPUTS, layout={"output_gradient": "sliced"}),
