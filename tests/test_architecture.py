@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 2110,
     "judging": 1070,
     "cases": 4000,
-    "contracts": 27700,
+    "contracts": 27710,
     "registry": 5200,
     "worker": 3850,
     "machine": 660,
