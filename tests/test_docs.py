@@ -19,7 +19,7 @@ import torch
 from typer.main import get_command
 
 from attnsuite.cli.app import application
-from attnsuite.worker.sandbox import available
+from attnsuite.worker.sandbox import detected
 
 HOME = Path(__file__).parent.parent
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -81,7 +81,7 @@ def comparable(text: str) -> str:
 def test_the_example_that_opens_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     if page.stem == "gpu" and torch.cuda.is_available():
         pytest.skip("the page shows a machine without a GPU")
-    if page.stem == "isolation" and "seccomp" not in available():
+    if page.stem == "isolation" and "seccomp" not in detected():
         pytest.skip("this machine has no seccomp")
     files, sessions = opening(page)
     for name, text in files.items():

@@ -364,6 +364,7 @@ class Diagnostician:
             return _one_of(mutants)
         telling = wrong.has_finite or all(self.with_finite[mutant.name] for mutant in mutants)
         kinds = list({mutant.family or mutant.name: mutant for mutant in reversed(mutants)}.values())[::-1]
+        kinds.sort(key=lambda mutant: bool(mutant.family))  # a size says more than the result shows
         diagnosis = _one_of(kinds[:MAX_NAMES]) if telling else Diagnosis()  # many mistakes end in NaN everywhere
         candidates = tuple((mutant,) for mutant in mutants)
         return replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)

@@ -211,7 +211,10 @@ def of_numpy(
     assert all(isinstance(each, numpy.ndarray) for each in (query, key, value))
     tensors = [torch.from_numpy(numpy.array(each)) for each in (query, key, value)]
     mask = None if attn_mask is None else torch.from_numpy(numpy.array(attn_mask))
-    mask = seen(query.shape[-2], key.shape[-2], 0, -1, 0) if is_causal else mask
+    if is_causal:
+        before = seen(query.shape[-2], key.shape[-2], 0, -1, 0)
+        numeric = mask is not None and mask.is_floating_point()
+        mask = before if mask is None else mask.masked_fill(~before, -math.inf if numeric else 0)
     if enable_gqa:
         tensors[1:] = [grouped(each, query.shape[-3], -3) for each in tensors[1:]]
     elif query.shape[:-2] != key.shape[:-2]:

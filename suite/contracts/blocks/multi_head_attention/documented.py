@@ -78,7 +78,7 @@ class Drawn(ChangedCase):
 
     def __init__(self, base: Case, seed: int) -> None:
         super().__init__(base)
-        self.seed, self.dtypes, self.source = seed, ("float32",), None
+        self.seed, self.dtypes = seed, ("float32",)
 
     def calls(self, dtype: str) -> Calls:
         return tuple(replace(call, seed=self.seed) for call in self.base.calls(dtype))
@@ -94,9 +94,9 @@ def _drawn() -> Iterator[Drawn]:
 class StepCase(ChangedCase):
     """A case with a request for the numbers of a step."""
 
-    def __init__(self, base: FormulaCase, step: str) -> None:
+    def __init__(self, base: FormulaCase, source: Source, step: str) -> None:
         super().__init__(base)
-        self.step, self.dtypes = step, PRECISE
+        self.source, self.step, self.dtypes = source, step, PRECISE
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
         plain = [replace(call, options={"num_heads": call.options["num_heads"]}) for call in calls]
@@ -289,7 +289,7 @@ def _steps(excerpt: Excerpt) -> Iterator[Case]:
         yield DocumentedShape(shaped, excerpt.at(quantity), shape, arrange)
     for step in STEPS:
         name, why = excerpt.named(f"step_{step}")
-        yield StepCase(replace(_shaped(excerpt, step=step), name=name, why=why), step)
+        yield StepCase(replace(_shaped(excerpt, step=step), name=name, why=why), excerpt.at(f"step_{step}"), step)
     for quantity, read in OF_BACKEND.items():
         yield ShapeInBackend(_shaped(excerpt, quantity), excerpt.at(quantity), excerpt.expected[quantity], read)
 
