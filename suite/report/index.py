@@ -68,10 +68,11 @@ def _machine(recorded: MachineRecord, tables: Sequence[TimedTable], is_there: Ca
 
 def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
     """A row per implementation of the contract: tests, failures with the first mistake, and times of a few shapes."""
+    prefix = f"{_contract(recorded)}/"
     tested = {
         name: outcomes
         for (name, _), outcomes in by_implementation(recorded.outcomes).items()
-        if name.startswith(f"{_contract(recorded)}/") and count(outcomes).run
+        if name.startswith(prefix) and count(outcomes).run
     }
     timed_tables = _shapes(tables)
     rows_by_table = [{row.measurement.implementation: row for row in table.measured} for table in timed_tables]
@@ -126,7 +127,8 @@ def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
 
 def _others(recorded: MachineRecord) -> Block:
     """The tests of the other contracts, in one line."""
-    others = [outcome for outcome in recorded.outcomes if outcome.contract != _contract(recorded)]
+    own = _contract(recorded)
+    others = [outcome for outcome in recorded.outcomes if outcome.contract != own]
     counts = count(others)
     contracts = len({outcome.contract for outcome in others})
     if not counts.run:
