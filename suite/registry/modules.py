@@ -83,8 +83,8 @@ def literal_arguments(text: str, name: str) -> tuple[list[Any], dict[str, Any]]:
         call = ast.parse(f"f{text}", mode="eval").body
         if not isinstance(call, ast.Call):
             raise ValueError
-        return [ast.literal_eval(each) for each in call.args], {
-            str(each.arg): ast.literal_eval(each.value) for each in call.keywords
+        return [ast.literal_eval(argument) for argument in call.args], {
+            str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords
         }
     except (ValueError, SyntaxError):
         expected = "numbers, strings, True, False or None, as (128, 4) or (width=128, heads=4)"
@@ -102,9 +102,11 @@ def _given(target: Any, name: str, arguments: str) -> dict[str, Any]:
         except TypeError as error:
             raise Uncallable(f"{name}{arguments}: {error}; it is made as {name}{signature}") from None
         return {**bound.arguments, **({"batch_first": True} if made is nn.MultiheadAttention else {})}
-    values = {} if target is made else {each: getattr(target, each, None) for each in signature.parameters}
-    values = {each: value.p if isinstance(value, nn.Dropout) else value for each, value in values.items()}
-    plain = {each: value for each, value in values.items() if isinstance(value, int | float | str)}
+    values = (
+        {} if target is made else {parameter: getattr(target, parameter, None) for parameter in signature.parameters}
+    )
+    values = {parameter: value.p if isinstance(value, nn.Dropout) else value for parameter, value in values.items()}
+    plain = {parameter: value for parameter, value in values.items() if isinstance(value, int | float | str)}
     return plain | ({"batch_first": True} if made is nn.MultiheadAttention else {})
 
 
@@ -121,8 +123,8 @@ def as_function(
     trial = Trial(maker, has_heads(made), weights or {})
     adapter, notes = trial.result()
     by_place, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter(each, by_place) for each in INPUTS]
-    parameters += [inspect.Parameter(each, by_name, default=None) for each in adapter.options(trial.steps)]
+    parameters = [inspect.Parameter(parameter, by_place) for parameter in INPUTS]
+    parameters += [inspect.Parameter(parameter, by_name, default=None) for parameter in adapter.options(trial.steps)]
 
     def multi_head_attention(*inputs: Tensor, **options: Any) -> Any:
         return adapter(*inputs, **options)
@@ -226,7 +228,7 @@ class Adapter:
         """The output and the steps of a module with these weights."""
         if not self.by_item:
             return parts(functional_call(module, dict(weights), (), dict(named)))
-        tensors = {name: each for name, each in named.items() if isinstance(each, Tensor)}
+        tensors = {name: tensor for name, tensor in named.items() if isinstance(tensor, Tensor)}
         items = [{**named, **dict(zip(tensors, item, strict=True))} for item in zip(*tensors.values(), strict=True)]
         if not items:
             raise NotImplementedError("the module takes one item at a time, and the batch is empty")
@@ -248,7 +250,7 @@ class Adapter:
         if self.causal and not is_causal:
             raise NotImplementedError("the module always hides later positions")
         by_meaning = {"x": query, "query": query, "key": key, "value": value, "key and value": key}
-        named: dict[str, Any] = {each: by_meaning[meaning] for each, meaning in self.forward.inputs.items()}
+        named: dict[str, Any] = {parameter: by_meaning[meaning] for parameter, meaning in self.forward.inputs.items()}
         named |= dict.fromkeys(filter(None, (self.forward.mask, self.forward.lengths)))
         if self.maker.made is nn.MultiheadAttention:
             named |= {"need_weights": True, "average_attn_weights": False}
@@ -291,13 +293,13 @@ class Adapter:
         assigned: dict[str, Tensor] = {}
         for role, names in self.roles.matrices.items():
             columns = [value for short in role if (value := values[short]) is not None]
-            for each, part in self._parts(names, self._fused(columns, heads), heads):
-                assigned[each] = self._stored(part, each, module)
+            for parameter, part in self._parts(names, self._fused(columns, heads), heads):
+                assigned[parameter] = self._stored(part, parameter, module)
         for role, names in self.roles.biases.items():
             zeros = [values[short].new_zeros(values[short].shape[1]) for short in role]  # type: ignore[union-attr]
             rows = [zero if (bias := biases[short]) is None else bias for short, zero in zip(role, zeros, strict=True)]
-            for each, part in self._parts(names, self._fused([row[None] for row in rows], heads), heads):
-                assigned[each] = part.reshape(module.get_parameter(each).shape)
+            for parameter, part in self._parts(names, self._fused([row[None] for row in rows], heads), heads):
+                assigned[parameter] = part.reshape(module.get_parameter(parameter).shape)
         return assigned
 
     @staticmethod
@@ -311,10 +313,10 @@ class Adapter:
     def _fused(self, columns: list[Tensor], heads: int) -> Tensor:
         if len(columns) == 1:
             return columns[0]
-        if len({len(each) for each in columns}) > 1:
+        if len({len(column) for column in columns}) > 1:
             raise NotImplementedError("the module has one matrix for several inputs, and here their widths differ")
         if self.by_head:
-            return torch.stack([each.unflatten(1, (heads, -1)) for each in columns], 2).flatten(1)
+            return torch.stack([column.unflatten(1, (heads, -1)) for column in columns], 2).flatten(1)
         return torch.cat(columns, 1)
 
     def _stored(self, value: Tensor, name: str, module: nn.Module) -> Tensor:
@@ -347,8 +349,8 @@ def parts(returned: Any) -> tuple[Any, dict[str, Tensor]]:
     """The output in what a module returns, and the steps of the contract in its dictionary, or in its second place."""
     if isinstance(returned, dict) and returned:
         named = {str(name).lower(): value for name, value in returned.items()}
-        output = next((named[each] for each in OUTPUTS if each in named), [*named.values()][-1])
-        return output, {STEPS[each]: value for each, value in named.items() if each in STEPS}
+        output = next((named[key] for key in OUTPUTS if key in named), [*named.values()][-1])
+        return output, {STEPS[key]: value for key, value in named.items() if key in STEPS}
     if isinstance(returned, tuple | list) and len(returned) > 1 and isinstance(returned[1], Tensor):
         return returned[0], {"weights": returned[1]}
     return (returned[0] if isinstance(returned, tuple | list) and returned else returned), {}
@@ -371,7 +373,9 @@ class Trial:
         self.visible = torch.tensor([[True, False, True, True], [False, True, True, False]])[:, None, None]
         self.error: Exception | None = None
         self.module, self.forward = self._made()
-        shapes = {name: tuple(each.shape) for name, each in self.module.named_parameters(remove_duplicate=False)}
+        shapes = {
+            name: tuple(parameter.shape) for name, parameter in self.module.named_parameters(remove_duplicate=False)
+        }
         self._refuse_shared()
         self.roles = recognise(shapes, maker.name, written)
         self._find_width(shapes)
@@ -381,7 +385,7 @@ class Trial:
             module = self.maker.new(self.sizes).double()
         except Exception as error:
             raise Uncallable(self._raises(error)) from None
-        if any("quantized" in type(each).__module__ for each in module.modules()):
+        if any("quantized" in type(part).__module__ for part in module.modules()):
             raise Uncallable(f"{self.maker.name} is quantised: its weights cannot be set; give the module before that")
         forward = forward_of(module, self.maker.name)
         query, key, value = self.call
@@ -405,8 +409,8 @@ class Trial:
 
     def _refuse_shared(self) -> None:
         names: dict[int, str] = {}
-        for name, each in self.module.named_parameters(remove_duplicate=False):
-            if (first := names.setdefault(id(each), name)) != name:
+        for name, parameter in self.module.named_parameters(remove_duplicate=False):
+            if (first := names.setdefault(id(parameter), name)) != name:
                 says = f"{first} and {name} are one parameter: the projections are shared"
                 raise Uncallable(
                     f"{self.maker.name}: {says}; {WEIGHTED} has weights for each, so make a layer for each"
@@ -430,15 +434,15 @@ class Trial:
         if output is None and self.error is not None:
             raise Uncallable(self._raises(self.error))
         shapes = {"weights": (ITEMS, self.sizes.heads, self.call[0].shape[1], KEYS)}
-        self.steps = frozenset(step for step, each in steps.items() if each.shape == shapes.get(step, each.shape))
+        self.steps = frozenset(step for step, tensor in steps.items() if tensor.shape == shapes.get(step, tensor.shape))
         if self.forward.mask and self.maker.made is not nn.MultiheadAttention:
             chosen = replace(chosen, mask=next(self._forms(chosen), "b h l s"))
         return chosen, [*self._notes(chosen)]
 
     def _ways(self, usual: Adapter) -> Iterator[Adapter]:
         """The ways in which the module may store its weights and take its inputs."""
-        every = [each for names in self.roles.matrices.values() for each in names]
-        free = not all(isinstance(self.module.get_submodule(each.rpartition(".")[0]), nn.Linear) for each in every)
+        every = [name for names in self.roles.matrices.values() for name in names]
+        free = not all(isinstance(self.module.get_submodule(name.rpartition(".")[0]), nn.Linear) for name in every)
         fused = any(len(role) > 1 for role in self.roles.matrices)
         both = False, True
         for turned, by_head, causal, by_item in itertools.product(both[: 1 + free], both[: 1 + fused], both, both):
@@ -448,7 +452,7 @@ class Trial:
         """Whether names and buffers show that a module always hides later positions."""
         if self.forward.mask or self.forward.lengths or self.forward.is_causal:
             return False
-        square = any(len(each.shape) > 1 and each.shape[-1] == each.shape[-2] for each in self.module.buffers())
+        square = any(len(buffer.shape) > 1 and buffer.shape[-1] == buffer.shape[-2] for buffer in self.module.buffers())
         return square or "causal" in self.maker.made.__name__.lower()
 
     def _forms(self, adapter: Adapter) -> Iterator[str]:
@@ -505,7 +509,7 @@ class Trial:
         """The parameters on which the output does not depend."""
         with torch.enable_grad():
             weights = adapter.weights(self.module, self.values, dict.fromkeys(ROLES), self.sizes.heads)
-            leaves = {name: each.clone().requires_grad_() for name, each in weights.items()}
+            leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
             named = adapter.inputs(*self.call, self.sizes.heads, is_causal=adapter.causal)
             output, _ = adapter.called(self.module, leaves, named)
             gradients = torch.autograd.grad(output.sum(), [*leaves.values()], allow_unused=True)

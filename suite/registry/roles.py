@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -53,7 +53,7 @@ MAX_NAMED = 8
 
 def weights_in(text: str) -> dict[str, str]:
     """The layers by role in `q=lin_Q,k=lin_K`. UsageError for another form."""
-    pairs = [each.strip().partition("=") for each in text.split(",")]
+    pairs = [pair.strip().partition("=") for pair in text.split(",")]
     if not all(role in (*ROLES, *FUSED) and layer for role, _, layer in pairs):
         raise UsageError(
             f"--weights {text}: expected layers by role, as q=lin_Q,k=lin_K; roles are q, k, v, o, qkv, kv"
@@ -110,26 +110,31 @@ class Config:
 def constructor(made: type, name: str, given: Mapping[str, Any]) -> Callable[[Sizes], dict[str, Any]]:
     """The arguments of a class for the sizes of a call; those without a size are as `given`, or raise `Uncallable`."""
     parameters = _named_parameters(made)
-    meanings = {each.name: _role(each.name, SIZES) for each in parameters}
+    meanings = {parameter.name: _role(parameter.name, SIZES) for parameter in parameters}
     if "width" not in meanings.values() and "inputs" in meanings.values():
         meanings = {key: "width" if value == "inputs" else value for key, value in meanings.items()}
-    needed = [each.name for each in parameters if each.default is each.empty and each.name not in given]
-    unknown = [each for each in needed if not meanings[each]]
+    needed = _needed(parameters, given)
+    unknown = [name for name in needed if not meanings[name]]
     if len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower()):
         return lambda sizes: {unknown[0]: Config(sizes)}
     _refuse_sizes(made, name, meanings, unknown)
-    usual = {each: 0.5 if meanings[each] == "dropout" else True for each in needed}
+    usual = {name: 0.5 if meanings[name] == "dropout" else True for name in needed}
     return partial(_arguments, {**usual, **given}, meanings)
 
 
 def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Sizes) -> dict[str, Any]:
     """The usual arguments, with the sizes in place of those that mean sizes."""
-    return {**usual, **{each: value for each, meaning in meanings.items() if (value := sizes.of(meaning)) is not None}}
+    return {**usual, **{name: value for name, meaning in meanings.items() if (value := sizes.of(meaning)) is not None}}
 
 
 def _named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [each for each in inspect.signature(function).parameters.values() if each.kind not in several]
+    return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind not in several]
+
+
+def _needed(parameters: Iterable[inspect.Parameter], given: Collection[str]) -> list[str]:
+    """The names of the parameters without a default that are not given."""
+    return [item.name for item in parameters if item.default is item.empty and item.name not in given]
 
 
 def _refuse_sizes(made: type, name: str, meanings: Mapping[str, str], unknown: Sequence[str]) -> None:
@@ -145,7 +150,7 @@ def _refuse_sizes(made: type, name: str, meanings: Mapping[str, str], unknown: S
 def has_heads(made: type) -> bool:
     """Whether a constructor takes a number of heads."""
     names = inspect.signature(made).parameters
-    return any(_role(each, SIZES) == "heads" or re.search("conf|cfg|args", each.lower()) for each in names)
+    return any(_role(name, SIZES) == "heads" or re.search("conf|cfg|args", name.lower()) for name in names)
 
 
 @dataclass(frozen=True)
@@ -171,20 +176,20 @@ def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping
 
     Raises `Uncallable` for a role without a parameter, and for a parameter without a role.
     """
-    layers = {each: _layer(each) for each in shapes}
+    layers = {parameter: _layer(parameter) for parameter in shapes}
     roles = _roles_of_layers(layers, name, written)
-    matrices = [each for each, shape in shapes.items() if len(shape) > 1]
-    _complete(roles, [layers[each] for each in matrices])
+    matrices = [parameter for parameter, shape in shapes.items() if len(shape) > 1]
+    _complete(roles, [layers[parameter] for parameter in matrices])
     by_role: dict[str, list[str]] = {}
     biases: dict[str, list[str]] = {}
-    for each in shapes:
-        (by_role if each in matrices else biases).setdefault(roles[layers[each]], []).append(each)
+    for parameter in shapes:
+        (by_role if parameter in matrices else biases).setdefault(roles[layers[parameter]], []).append(parameter)
     if complaint := _unclear(by_role, biases):
         write = "say --weights q=NAME,k=NAME,v=NAME,o=NAME (or qkv=NAME) where it is a multi-head attention"
         raise Uncallable(f"{name} has parameters {_listed(layers.values())}: {complaint}; {write}, else --contract")
     order: list[str] = [role for role in ("qkv", "q", "kv", "k", "v", "o") if role in by_role]
     shown = {
-        role: ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", layers[each]) for each in by_role[role]))
+        role: ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", layers[parameter]) for parameter in by_role[role]))
         for role in order
     }
     return Roles({role: by_role[role] for role in order}, biases, shown)
@@ -211,7 +216,7 @@ def _unclear(by_role: Mapping[str, Sequence[str]], biases: Mapping[str, Sequence
     strange = [*by_role.get("", []), *biases.get("", [])]
     if strange := strange or [bias[0] for role, bias in biases.items() if role not in by_role]:
         return f"no role for {_listed(strange)}"
-    forms = {role: {re.sub(r"\.\d+\.", ".*.", each) for each in names} for role, names in by_role.items()}
+    forms = {role: {re.sub(r"\.\d+\.", ".*.", parameter) for parameter in names} for role, names in by_role.items()}
     return next((f"several are {role}: {_listed(by_role[role])}" for role, form in forms.items() if len(form) > 1), "")
 
 
@@ -249,22 +254,22 @@ class Forward:
 def forward_of(module: Any, name: str) -> Forward:
     """The meaning of each parameter. Raises `Uncallable` for a required one without a meaning."""
     parameters = _named_parameters(module.forward)
-    meanings = {each.name: _role(each.name, INPUTS) for each in parameters}
-    by_meaning = {meaning: each for each, meaning in reversed(meanings.items())}
+    meanings = {parameter.name: _role(parameter.name, INPUTS) for parameter in parameters}
+    by_meaning = {meaning: parameter for parameter, meaning in reversed(meanings.items())}
     options = {meaning: by_meaning.get(meaning, "") for meaning in ("mask", "lengths", "is_causal")}
     options["mask"] = "attn_mask" if "attn_mask" in meanings else options["mask"]
-    required = [each.name for each in parameters if each.default is each.empty and each.name not in options.values()]
-    return Forward(_inputs_of(required or [each.name for each in parameters[:1]], meanings, name), **options)
+    required = _needed(parameters, options.values())
+    return Forward(_inputs_of(required or [parameter.name for parameter in parameters[:1]], meanings, name), **options)
 
 
 def _inputs_of(inputs: Sequence[str], meanings: Mapping[str, str], name: str) -> dict[str, str]:
     """The input of the contract for each parameter, by their number, their names or their order."""
     if len(inputs) < 3:
         return dict(zip(inputs, ("x",) if len(inputs) == 1 else ("query", "key and value"), strict=True))
-    by_name = {each: meanings[each] for each in inputs if meanings[each] in ("query", "key", "value")}
+    by_name = {name: meanings[name] for name in inputs if meanings[name] in ("query", "key", "value")}
     if len(inputs) == 3 and len({*by_name.values()}) != 3:
         by_name = dict(zip(inputs, ("query", "key", "value"), strict=True))
-    if unknown := [each for each in inputs if each not in by_name]:
+    if unknown := [name for name in inputs if name not in by_name]:
         raise Uncallable(
             f"{name}.forward needs {', '.join(unknown)}, which no test of multi_head_attention gives: give it a default"
         )
