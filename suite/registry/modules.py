@@ -412,9 +412,7 @@ class Trial:
         for name, parameter in self.module.named_parameters(remove_duplicate=False):
             if (first := names.setdefault(id(parameter), name)) != name:
                 says = f"{first} and {name} are one parameter: the projections are shared"
-                raise Uncallable(
-                    f"{self.maker.name}: {says}; {WEIGHTED} has weights for each, so make a layer for each"
-                )
+                raise Uncallable(f"{self.maker.name}: {says}; {WEIGHTED} has weights for each: make a layer for each")
 
     def _find_width(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Whether the constructor's width is that of one head: heads side by side then are too wide."""
