@@ -1,8 +1,10 @@
 """Cases of models: a factory makes a model of a config and weights, and its outputs are judged by norms.
 
-No bound is derived for models. The vector of a position may lie from the float64 result twice as far as the eager
-model's worst vector in the same dtype, plus the cost of rounding sums, (Σ√k · a + u) · ‖expected‖. Here k are the rows
-of each matrix of weights, a the unit roundoff of the accumulator, and u that of the dtype.
+No bound is derived for models. The vector of a position may lie from the float64 result twice as far as the worst
+vector of several runs of the eager model in the same dtype, plus the cost of rounding sums, (Σ√k · a + u) · ‖expected‖.
+Here k are the rows of each matrix of weights, a the unit roundoff of the accumulator, and u that of the dtype. The
+weights of these runs differ in their last digits, so that each run rounds otherwise, as another order of sums does. The
+error of one run alone may be small by chance.
 """
 
 from __future__ import annotations
@@ -40,7 +42,14 @@ Change = Callable[[Weights], Mapping[str, Array | Tensor]]
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 TIMES_EAGER = 2.0
-"""How much larger than the eager model's error a model's error may be."""
+"""How much larger than the largest error of the eager model's runs a model's error may be."""
+NEARBY_RUNS = 8
+"""Runs of the eager model with weights that differ in their last digits. Changing every weight by up to a unit roundoff
+costs about twice as much as rounding every step. So a correct model exceeds the tolerance where its error, in the worst
+case a single normal number, is four times the largest of nine alike: with a probability of 7e-5."""
+SMALL_MODEL = 2**20
+"""Weights from which on the eager model runs once: errors of so many terms have hardly any luck, and a run takes long.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +126,12 @@ class Model:
     def expected_with_weights(self, calls: Sequence[Call]) -> tuple[NearInNorm, ...]:
         """The expected outputs and attention weights of a model's calls: of each attention its farthest row counts."""
         exact, eager = self._oracle(calls), self._eager(calls, need_weights=True)
-        outputs = _near(calls, [output.value for output, _ in exact], [output for output, _ in eager])
+        values, of_eager = [output.value for output, _ in exact], [[output for output, _ in runs] for runs in eager]
+        outputs = _near(calls, values, of_eager)
         attentions: list[dict[str, AttentionWeights]] = [{} for _ in calls]
         for name in exact[0][1]:
-            near = _near(calls, [weights[name][0].value for _, weights in exact], [pair[1][name] for pair in eager])
+            values = [weights[name][0].value for _, weights in exact]
+            near = _near(calls, values, [[weights[name] for _, weights in runs] for runs in eager])
             for by_name, expected, (_, weights) in zip(attentions, near, exact, strict=True):
                 by_name[name] = AttentionWeights(expected, ~np.broadcast_to(weights[name][1], expected.form.shape))
         return tuple(replace(output, attentions=by_name) for output, by_name in zip(outputs, attentions, strict=True))
@@ -153,11 +164,15 @@ class Model:
         with np.errstate(all="ignore"):
             return [self.oracle(config, weights, **arguments) for arguments in inputs]
 
-    def _eager(self, calls: Sequence[Call], **factory_options: Any) -> list[Any]:
-        assert calls[0].config is not None
-        eager = self.eager(calls[0].config, calls[0].weights, **factory_options)
+    def _eager(self, calls: Sequence[Call], **factory_options: Any) -> list[list[Any]]:
+        """For each call the results of the eager model, then of models whose weights differ in their last digits."""
+        config, weights, random = calls[0].config, calls[0].weights, generator("reference runs")
+        assert config is not None
+        small = sum(tensor.numel() for tensor in weights.values()) < SMALL_MODEL
+        runs = [weights, *(_nearby(weights, random) for _ in range(NEARBY_RUNS * small))]
+        models = [self.eager(config, own, **factory_options) for own in runs]
         with torch.no_grad():
-            return [eager(*_inputs(call)) for call in calls]
+            return [[model(*_inputs(call)) for model in models] for call in calls]
 
 
 @dataclass(frozen=True)
@@ -322,11 +337,21 @@ def _inputs(call: Call) -> list[Tensor]:
     return [call.tensors[name] for name in call.positional if name in call.tensors]
 
 
-def _near(calls: Sequence[Call], values: Sequence[Array], eager: Sequence[Tensor]) -> tuple[NearInNorm, ...]:
-    """The expected results of these values, given those of the eager model."""
+def _nearby(weights: Mapping[str, Tensor], random: Generator) -> dict[str, Tensor]:
+    """The weights, each changed by up to a unit roundoff."""
+
+    def moved(tensor: Tensor) -> Tensor:
+        off = PRECISIONS[str(tensor.dtype)[6:]].unit * random.uniform(-1, 1, tuple(tensor.shape))
+        return (tensor.double() + tensor.double() * torch.from_numpy(off)).to(tensor.dtype)
+
+    return {name: moved(tensor) for name, tensor in weights.items()}
+
+
+def _near(calls: Sequence[Call], values: Sequence[Array], eager: Sequence[Sequence[Tensor]]) -> tuple[NearInNorm, ...]:
+    """The expected results of these values, given those of the eager model's runs."""
     dtype = dtype_of(calls[0])
     floor = _floor([tensor.shape for tensor in calls[0].weights.values()], PRECISIONS[dtype])
-    pairs = zip(values, eager, strict=True)
+    pairs = ((value, result) for value, runs in zip(values, eager, strict=True) for result in runs)
     errors = (norms(compare.numbers(result).astype(value.dtype) - value) for value, result in pairs)
     allowed = TIMES_EAGER * max(error.max(initial=0.0) for error in errors)
     forms = [Form(value.shape, getattr(torch, dtype), pair=True) for value in values]

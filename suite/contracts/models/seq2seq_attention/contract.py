@@ -48,7 +48,7 @@ documents, section 11.4: the encoder reads in one direction, and the decoder beg
     dropout          none: models are built for inference
     calls            a model keeps nothing between calls, and nothing of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: the tolerance of a position's logits
-                     is twice the error of a model that does so
+                     is twice the largest error of several models that do so
     inputs           never modified, nor are the weights; the output shares no memory with them or later outputs
     strides          any, of inputs and weights
     output           the weights' dtype and device

@@ -33,7 +33,7 @@ Letters: b batch, s source length, t target length, v target vocabulary, d width
     dropout          none: models are built for inference
     calls            a model keeps nothing between calls, and nothing of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: the tolerance of a position's vector
-                     is twice the error of a model that does so
+                     is twice the largest error of several models that do so
     accuracy         a convention. "bounded": as under rounding. "measured": quantised so coarsely that no error bound
                      is promised; only bad input is judged, and a benchmark reports the errors
     inputs           never modified, nor are the weights; the output shares no memory with them or later outputs
