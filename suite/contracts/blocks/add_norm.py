@@ -220,75 +220,44 @@ def _fixed_eps(only: str) -> Mutation:
 CONTROLS = {"correct": Residual()}
 MUTANTS = [
     *usual_mutants(Residual),
-    Mutant(
-        "items_apart",
-        "batch normalisation handles the positions of each item separately",
-        Residual(
-            check=lambda arguments, sizes: Residual.check(arguments, sizes) if arguments["x"].dim() < 3 else None,
-            gather=lambda total: Residual.gather(_normalised_by_item(total)),
-        ),
-        source="documents, E38",
-    ),
+    Mutant("items_apart", "batch normalisation handles the positions of each item separately",
+        Residual(check=lambda arguments, sizes: Residual.check(arguments, sizes) if arguments["x"].dim() < 3 else None,
+        gather=lambda total: Residual.gather(_normalised_by_item(total))), source="documents, E38"),
     *mutants(
         Residual,
         whole={
-            "over_positions": Mutation(
-                "positions are normalised instead of features where the two axes have one size",
-                lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options)),
-            ),
-            "always_layer": Mutation(
-                "layer normalisation, whatever norm says", with_arguments(norm=lambda norm: "layer")
-            ),
-            "broadcasts": Mutation(
-                "y, weight and bias may broadcast",
-                with_arguments(y=lambda y, x: y.expand_as(x), weight=_expanded, bias=_expanded),
-            ),
+            "over_positions": Mutation("positions are normalised instead of features where the two axes have one size",
+                lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options))),
+            "always_layer": Mutation("layer normalisation, whatever norm says",
+                with_arguments(norm=lambda norm: "layer")),
+            "broadcasts": Mutation("y, weight and bias may broadcast",
+                with_arguments(y=lambda y, x: y.expand_as(x), weight=_expanded, bias=_expanded)),
             "fixed_eps_in_layer": _fixed_eps("layer"),
             "fixed_eps_in_batch": _fixed_eps("batch"),
         },
         add={
             "no_residual": Mutation("the residual is left out: only y is normalised", lambda x, y: y.clone()),
             "double_residual": Mutation("the residual is added twice", with_arguments(x=lambda x: 2 * x)),
-            "repeats_position_beyond_128": Mutation(
-                "positions beyond the 128th repeat the 128th", with_result(repeated_beyond(128, -2))
-            ),
+            "repeats_position_beyond_128": Mutation("positions beyond the 128th repeat the 128th",
+                with_result(repeated_beyond(128, -2))),
         },
-        gather={
-            "rank_3_only": Mutation(
-                "batch normalisation accepts rank 3 only", with_arguments(total=_refuses_other_ranks)
-            )
-        },
-        mean={
-            "rms_norm": Mutation(
-                "root mean square normalisation: no mean is subtracted",
-                lambda rows: torch.zeros_like(rows[..., :1]),
-                "arXiv 1910.07467",
-            )
-        },
+        gather={"rank_3_only": Mutation("batch normalisation accepts rank 3 only",
+            with_arguments(total=_refuses_other_ranks))},
+        mean={"rms_norm": Mutation("root mean square normalisation: no mean is subtracted",
+            lambda rows: torch.zeros_like(rows[..., :1]), "arXiv 1910.07467")},
         variance={
-            "unbiased_variance": Mutation(
-                "the variance is divided by the count minus one",
-                lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1),
-            ),
-            "cancelling_variance": Mutation(
-                "the variance is E[x²] − E[x]², which cancels where the mean is large",
-                lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0),
-            ),
-            "mean_square": Mutation(
-                "the mean is not subtracted in the variance", with_arguments(mean=torch.zeros_like)
-            ),
-            "overflowing_squares": Mutation(
-                "squares are summed in the dtype: float16 overflows",
-                lambda rows, mean: (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype),
-                dtypes=("float16",),
-            ),
+            "unbiased_variance": Mutation("the variance is divided by the count minus one",
+                lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1)),
+            "cancelling_variance": Mutation("the variance is E[x²] − E[x]², which cancels where the mean is large",
+                lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0)),
+            "mean_square": Mutation("the mean is not subtracted in the variance",
+                with_arguments(mean=torch.zeros_like)),
+            "overflowing_squares": Mutation("squares are summed in the dtype: float16 overflows", lambda rows, mean:
+                (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype), dtypes=("float16",)),
         },
         root={
-            "eps_of_a_millionth": Mutation(
-                "eps is 10⁻⁶ instead of 10⁻⁵",
-                with_arguments(eps=lambda eps: 1e-6 if eps == 1e-5 else eps),
-                dtypes=("float32", "float64"),
-            ),
+            "eps_of_a_millionth": Mutation("eps is 10⁻⁶ instead of 10⁻⁵",
+                with_arguments(eps=lambda eps: 1e-6 if eps == 1e-5 else eps), dtypes=("float32", "float64")),
             "eps_outside": Mutation("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
             "fixed_eps": Mutation("eps is ignored: it is always 10⁻⁵", with_arguments(eps=lambda eps: 1e-5)),
             "no_eps": Mutation("there is no eps: equal features give NaN", with_arguments(eps=lambda eps: 0.0)),
@@ -296,13 +265,11 @@ MUTANTS = [
         finish={
             "no_weight": Mutation("the weight is left out", lambda normalised, weight, bias, total: normalised + bias),
             "no_bias": Mutation("the bias is left out", lambda normalised, weight, bias, total: normalised * weight),
-            "leaves_features_beyond_1024": Mutation(
-                "features beyond the 1,024th are not normalised",
-                with_result(lambda output, total: torch.cat([output[..., :1024], total[..., 1024:]], -1)),
-            ),
+            "leaves_features_beyond_1024": Mutation("features beyond the 1,024th are not normalised",
+                with_result(lambda output, total: torch.cat([output[..., :1024], total[..., 1024:]], -1))),
         },
     ),
-]
+]  # fmt: skip
 
 
 def _library(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5) -> Tensor:

@@ -181,61 +181,44 @@ MUTANTS = [
     *mutants(
         Patches,
         whole={
-            "crops": Mutation(
-                "pixels beyond the last whole patch are cropped", with_arguments(image=_cropped), "documents, E40"
-            ),
-            "transposed_image": Mutation(
-                "rows and columns of a square image are swapped", with_arguments(image=turned)
-            ),
-            "swapped_items_and_channels": Mutation(
-                "items and channels are swapped where the two axes have one size",
-                with_arguments(image=swapped_where_equal(rank=4)),
-            ),
-            "channels_last": Mutation(
-                "the weight's channels come last",
-                with_arguments(weight=lambda weight: weight.permute(0, 2, 3, 1).reshape(weight.shape)),
-            ),
-            "broadcasts_bias": Mutation(
-                "a bias with one entry is broadcast",
-                with_arguments(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias),
-            ),
+            "crops": Mutation("pixels beyond the last whole patch are cropped", with_arguments(image=_cropped),
+                "documents, E40"),
+            "transposed_image": Mutation("rows and columns of a square image are swapped",
+                with_arguments(image=turned)),
+            "swapped_items_and_channels": Mutation("items and channels are swapped where the two axes have one size",
+                with_arguments(image=swapped_where_equal(rank=4))),
+            "channels_last": Mutation("the weight's channels come last",
+                with_arguments(weight=lambda weight: weight.permute(0, 2, 3, 1).reshape(weight.shape))),
+            "broadcasts_bias": Mutation("a bias with one entry is broadcast",
+                with_arguments(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias)),
         },
         cut={
-            "transposed_pixels": Mutation(
-                "rows and columns are swapped within a patch", with_result(lambda cut: cut.mT)
-            ),
-            "first_channel_only": Mutation(
-                "only the first channel is read", with_arguments(image=_first_channel), "documents, E41"
-            ),
+            "transposed_pixels": Mutation("rows and columns are swapped within a patch",
+                with_result(lambda cut: cut.mT)),
+            "first_channel_only": Mutation("only the first channel is read", with_arguments(image=_first_channel),
+                "documents, E41"),
             "strided_pixels": Mutation("a patch takes every h/p-th row and every w/p-th column", _strided),
         },
         order={
-            "column_by_column": Mutation(
-                "patches run column by column", with_arguments(cut=lambda cut: cut.transpose(1, 2))
-            ),
-            "reversed_patches": Mutation(
-                "patches run from the last to the first", with_result(lambda patches: patches.flip(1))
-            ),
-            "patches_of_first_item": Mutation(
-                "the first item's patches serve all items", with_arguments(cut=first_for_all())
-            ),
-            "repeats_patch_beyond_128": Mutation(
-                "patches beyond the 128th repeat the 128th", with_result(repeated_beyond(128, -2))
-            ),
+            "column_by_column": Mutation("patches run column by column",
+                with_arguments(cut=lambda cut: cut.transpose(1, 2))),
+            "reversed_patches": Mutation("patches run from the last to the first",
+                with_result(lambda patches: patches.flip(1))),
+            "patches_of_first_item": Mutation("the first item's patches serve all items",
+                with_arguments(cut=first_for_all())),
+            "repeats_patch_beyond_128": Mutation("patches beyond the 128th repeat the 128th",
+                with_result(repeated_beyond(128, -2))),
         },
         map={
             "no_bias": Mutation("the bias is left out", lambda patches, weight, bias: patches @ weight.mT),
-            "drops_pixels_beyond_256": Mutation(
-                "pixels beyond the 256th of a patch are left out",
-                with_arguments(patches=only_first(256, -1), weight=only_first(256, -1)),
-            ),
+            "drops_pixels_beyond_256": Mutation("pixels beyond the 256th of a patch are left out",
+                with_arguments(patches=only_first(256, -1), weight=only_first(256, -1))),
             "features_first": Mutation(
                 "features come before patches where the two axes have one size, as a convolution returns them",
-                with_result(turned),
-            ),
+                with_result(turned)),
         },
     ),
-]
+]  # fmt: skip
 
 
 def _convolution(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

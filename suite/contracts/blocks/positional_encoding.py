@@ -208,83 +208,51 @@ MUTANTS = [
     *usual_mutants(Encoding),
     *mutants(
         Encoding,
-        check={
-            "accepts_negative_offset": Mutation(
-                "a negative offset is accepted",
-                with_arguments(arguments=lambda arguments: {**arguments, "offset": abs(arguments["offset"])}),
-            )
-        },
+        check={"accepts_negative_offset": Mutation("a negative offset is accepted",
+            with_arguments(arguments=lambda arguments: {**arguments, "offset": abs(arguments["offset"])}))},
         positions={
             "counts_from_one": Mutation("positions are counted from 1", with_result(lambda positions: positions + 1)),
-            "ignores_offset": Mutation(
-                "the offset is ignored", with_arguments(offset=lambda offset: 0), "documents, E36"
-            ),
-            "one_position_for_all": Mutation(
-                "all vectors have the first one's position",
-                with_result(first_for_all()),
-                "pytorch/examples issue 1178",
-            ),
-            "ends_at_1000": Mutation(
-                "positions beyond the 1,000th repeat the 1,000th",
-                with_result(lambda positions: positions.clamp_max(999)),
-                "documents, E33",
-            ),
-            "wraps_at_5000": Mutation(
-                "positions are taken modulo 5,000, the length of a table",
-                with_result(lambda positions: positions % 5000),
-                "PyTorch's tutorial",
-            ),
+            "ignores_offset": Mutation("the offset is ignored", with_arguments(offset=lambda offset: 0),
+                "documents, E36"),
+            "one_position_for_all": Mutation("all vectors have the first one's position", with_result(first_for_all()),
+                "pytorch/examples issue 1178"),
+            "ends_at_1000": Mutation("positions beyond the 1,000th repeat the 1,000th",
+                with_result(lambda positions: positions.clamp_max(999)), "documents, E33"),
+            "wraps_at_5000": Mutation("positions are taken modulo 5,000, the length of a table",
+                with_result(lambda positions: positions % 5000), "PyTorch's tutorial"),
         },
         exponents={
-            "half_exponents": Mutation(
-                "exponents are j/e instead of 2j/e", with_result(lambda exponents: exponents / 2)
-            ),
-            "own_exponents_of_cosines": Mutation(
-                "a cosine has the exponent (2j + 1)/e, not that of its sine",
-                lambda width: torch.arange(width, dtype=torch.float64) / width,
-            ),
+            "half_exponents": Mutation("exponents are j/e instead of 2j/e",
+                with_result(lambda exponents: exponents / 2)),
+            "own_exponents_of_cosines": Mutation("a cosine has the exponent (2j + 1)/e, not that of its sine",
+                lambda width: torch.arange(width, dtype=torch.float64) / width),
         },
         angles={
             **at_sizes("fixed_base_{}", "the base is always {}", _fixed_base, "10000", fit=_written_base),
-            "float32_angles": Mutation(
-                "angles are computed in float32 for float64",
-                lambda positions, exponents, base: positions.float() / base ** exponents.float(),
-                "documents, 11.6",
-                ("float64",),
-            ),
+            "float32_angles": Mutation("angles are computed in float32 for float64", lambda positions, exponents, base:
+                positions.float() / base ** exponents.float(), "documents, 11.6", ("float64",)),
             "float32_angles_by_logarithm": Mutation(
-                "angles are computed in float32 for float64, by exponentials of logarithms",
-                _angles_by_logarithm,
-                "PyTorch's tutorial",
-                ("float64",),
-            ),
-            "half_angles": Mutation(
-                "angles are rounded to float16", with_result(rounded(torch.float16)), dtypes=("float32", "float16")
-            ),
+                "angles are computed in float32 for float64, by exponentials of logarithms", _angles_by_logarithm,
+                "PyTorch's tutorial", ("float64",)),
+            "half_angles": Mutation("angles are rounded to float16", with_result(rounded(torch.float16)),
+                dtypes=("float32", "float16")),
         },
         interleave={
-            "cosines_first": Mutation(
-                "cosines come first, sines second",
-                lambda angles: _alternating(angles.cos(), angles.sin()),
-                "documents, E32",
-            ),
-            "in_halves": Mutation(
-                "sines fill the first half, cosines the second",
-                lambda angles: torch.cat([angles[:, ::2].sin(), angles[:, 1::2].cos()], -1),
-            ),
+            "cosines_first": Mutation("cosines come first, sines second",
+                lambda angles: _alternating(angles.cos(), angles.sin()), "documents, E32"),
+            "in_halves": Mutation("sines fill the first half, cosines the second",
+                lambda angles: torch.cat([angles[:, ::2].sin(), angles[:, 1::2].cos()], -1)),
             "odd_ends_with_cosine": Mutation("an odd width ends with a cosine", with_result(_odd_ends_with_cosine)),
         },
         add={
-            "scales_x": Mutation(
-                "x is multiplied by √e", with_arguments(x=lambda x: x * math.sqrt(x.shape[-1])), "documents, E32"
-            ),
+            "scales_x": Mutation("x is multiplied by √e", with_arguments(x=lambda x: x * math.sqrt(x.shape[-1])),
+                "documents, E32"),
             "encoding_alone": Mutation("x is not added", lambda x, encoding: encoding.expand_as(x).clone()),
-            "transposed_encoding": Mutation(
-                "positions and features are swapped where the two axes have one size", with_arguments(encoding=turned)
-            ),
+            "transposed_encoding": Mutation("positions and features are swapped where the two axes have one size",
+                with_arguments(encoding=turned)),
         },
     ),
-]
+]  # fmt: skip
 
 
 def _exponentials(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:

@@ -146,32 +146,25 @@ MUTANTS = [
                 HALVES,
                 "transformers and Meta's Llama, whose weights are permuted between the two",
             ),
-            "accepts_odd_width": Mutation(
-                "the last feature of an odd width is cut off",
-                with_arguments(x=lambda x: x[..., : x.shape[-1] // 2 * 2]),
-            ),
+            "accepts_odd_width": Mutation("the last feature of an odd width is cut off",
+                with_arguments(x=lambda x: x[..., : x.shape[-1] // 2 * 2])),
         },
         positions={
             "ignores_offset": Mutation("the offset is ignored", with_arguments(offset=lambda offset: 0)),
-            "ends_at_2048": Mutation(
-                "positions beyond the 2,048th repeat it, as in a table", with_result(lambda x: x.clamp_max(2047))
-            ),
+            "ends_at_2048": Mutation("positions beyond the 2,048th repeat it, as in a table",
+                with_result(lambda x: x.clamp_max(2047))),
         },
         exponents={"half_exponents": Mutation("exponents are j/e instead of 2j/e", with_result(lambda x: x / 2))},
         angles={
             "fixed_base": Mutation("the base is always 10,000", with_arguments(base=lambda base: 10000.0)),
-            "half_angles": Mutation(
-                "angles are rounded to bfloat16", with_result(rounded(torch.bfloat16)), "transformers pull 29285"
-            ),
+            "half_angles": Mutation("angles are rounded to bfloat16", with_result(rounded(torch.bfloat16)),
+                "transformers pull 29285"),
         },
-        join={
-            "repeats_position_beyond_1024": Mutation(
-                "positions of a call beyond the 1,024th get its result", with_result(repeated_beyond(1024, -2))
-            ),
-        },
+        join={"repeats_position_beyond_1024": Mutation("positions of a call beyond the 1,024th get its result",
+            with_result(repeated_beyond(1024, -2)))},
         rotate={"rotates_backwards": Mutation("pairs are rotated backwards", with_arguments(angles=torch.neg))},
     ),
-]
+]  # fmt: skip
 
 
 def _complex(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:

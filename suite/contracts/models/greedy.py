@@ -79,45 +79,27 @@ class Translating:
 
 
 MUTANTS: dict[str, Mapping[str, Mutation]] = {
-    "first": {
-        "begins_with_end": Mutation("decoding begins with the end token", lambda zeros, greedy: zeros + greedy["end"])
-    },
+    "first": {"begins_with_end": Mutation("decoding begins with the end token",
+        lambda zeros, greedy: zeros + greedy["end"])},
     "count": {"one_step_less": Mutation("a translation lacks its last step", lambda steps: max(1, steps - 1))},
-    "read_tokens": {
-        "reads_latest_token_alone": Mutation("each step reads only the token before it", lambda tokens: tokens[:, -1:])
-    },
-    "enough": {
-        "stops_with_first_item": Mutation(
-            "all translations stop at the end of the first item's", lambda ended: bool(ended[0])
-        )
-    },
-    "behind": {
-        "shows_steps_behind_the_end": Mutation(
-            "the attention weights of steps behind a translation's end are returned", lambda rows, over: rows
-        )
-    },
+    "read_tokens": {"reads_latest_token_alone": Mutation("each step reads only the token before it",
+        lambda tokens: tokens[:, -1:])},
+    "enough": {"stops_with_first_item": Mutation("all translations stop at the end of the first item's",
+        lambda ended: bool(ended[0]))},
+    "behind": {"shows_steps_behind_the_end": Mutation(
+        "the attention weights of steps behind a translation's end are returned", lambda rows, over: rows)},
     "cut": {
-        "goes_on_behind_the_end": Mutation(
-            "tokens behind the end token are not cut off",
-            lambda tokens, end, steps: pad(tokens, (0, steps - tokens.shape[1]), value=end),
-        ),
-        "fills_with_zeros": Mutation(
-            "zeros follow the end token", with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0))
-        ),
-        "as_long_as_needed": Mutation(
-            "there are as many columns as the longest translation has tokens",
-            lambda tokens, end, steps: Translating.cut(tokens, end, steps)[:, : tokens.shape[1]],
-        ),
+        "goes_on_behind_the_end": Mutation("tokens behind the end token are not cut off",
+            lambda tokens, end, steps: pad(tokens, (0, steps - tokens.shape[1]), value=end)),
+        "fills_with_zeros": Mutation("zeros follow the end token",
+            with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0))),
+        "as_long_as_needed": Mutation("there are as many columns as the longest translation has tokens",
+            lambda tokens, end, steps: Translating.cut(tokens, end, steps)[:, : tokens.shape[1]]),
     },
     "check_greedy": {
-        "clamps_greedy": Mutation(
-            "begin and end tokens outside the vocabulary, and less than one step, are clamped",
-            lambda greedy, vocabulary: {
-                "begin": min(max(greedy["begin"], 0), vocabulary - 1),
-                "end": min(max(greedy["end"], 0), vocabulary - 1),
-                "steps": max(greedy["steps"], 1),
-            },
-        )
+        "clamps_greedy": Mutation("begin and end tokens outside the vocabulary, and less than one step, are clamped",
+            lambda greedy, vocabulary: {"begin": min(max(greedy["begin"], 0), vocabulary - 1),
+            "end": min(max(greedy["end"], 0), vocabulary - 1), "steps": max(greedy["steps"], 1)})
     },
-}
+}  # fmt: skip
 """By step."""

@@ -38,20 +38,13 @@ def _with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
 
 
 CHECK_WEIGHTS = {
-    "accepts_extra_weights": Mutation(
-        "unexpected weights are accepted",
-        with_arguments(weights=lambda weights, expected: {name: weights[name] for name in weights if name in expected}),
-    ),
-    "accepts_any_shapes": Mutation(
-        "the weights' shapes are not checked", with_arguments(weights=_with_expected_shapes)
-    ),
-    "accepts_mixed_dtypes": Mutation(
-        "weights of several floating dtypes are accepted",
-        with_arguments(
-            weights=lambda weights: {name: w.float() if w.is_floating_point() else w for name, w in weights.items()}
-        ),
-    ),
-}
+    "accepts_extra_weights": Mutation("unexpected weights are accepted", with_arguments(
+        weights=lambda weights, expected: {name: weights[name] for name in weights if name in expected})),
+    "accepts_any_shapes": Mutation("the weights' shapes are not checked",
+        with_arguments(weights=_with_expected_shapes)),
+    "accepts_mixed_dtypes": Mutation("weights of several floating dtypes are accepted", with_arguments(
+        weights=lambda weights: {name: w.float() if w.is_floating_point() else w for name, w in weights.items()})),
+}  # fmt: skip
 """Mutants of the step `check_weights`."""
 
 
@@ -69,27 +62,16 @@ def _for_all(rows: Tensor, source: Tensor, target: Tensor | None) -> Tensor:
 
 CHECK_SENTENCES = {
     "clamps_inputs": Mutation("tokens and lengths are clamped, not checked", _clamped),
-    "counts_tokens_from_the_end": Mutation(
-        "negative tokens count from the vocabulary's end",
-        with_arguments(target=unless_none(lambda target, config: target % config["target_vocab"])),
-    ),
-    "broadcasts_rows": Mutation(
-        "one source, length or target serves the batch",
-        with_arguments(
-            source=lambda source, target: _for_all(source, source, target),
-            lengths=_for_all,
-            target=unless_none(lambda target, source: _for_all(target, source, target)),
-        ),
-    ),
-    "accepts_int32_lengths": Mutation(
-        "lengths of all integer dtypes are accepted",
-        with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
-    ),
-    "inputs_as_they_lie": Mutation(
-        "tokens and lengths are read in memory order",
-        with_arguments(source=as_it_lies, lengths=as_it_lies, target=unless_none(as_it_lies)),
-    ),
-}
+    "counts_tokens_from_the_end": Mutation("negative tokens count from the vocabulary's end",
+        with_arguments(target=unless_none(lambda target, config: target % config["target_vocab"]))),
+    "broadcasts_rows": Mutation("one source, length or target serves the batch",
+        with_arguments(source=lambda source, target: _for_all(source, source, target), lengths=_for_all,
+        target=unless_none(lambda target, source: _for_all(target, source, target)))),
+    "accepts_int32_lengths": Mutation("lengths of all integer dtypes are accepted",
+        with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long())),
+    "inputs_as_they_lie": Mutation("tokens and lengths are read in memory order",
+        with_arguments(source=as_it_lies, lengths=as_it_lies, target=unless_none(as_it_lies))),
+}  # fmt: skip
 """Mutants of the step `check_inputs` of translators."""
 
 
@@ -169,21 +151,15 @@ ATTENTION_MAPS = ("w_query", "w_key", "w_value", "w_output")
 def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
     """The mutants of any model that consists of these blocks."""
     widened = {
-        "transposed_weights": Mutation(
-            "attention's weights are transposed, as torch.nn.Linear stores them",
-            with_arguments(weights=transposed(*ATTENTION_MAPS)),
-        ),
-        "transposed_network": Mutation(
-            "the weights of a block's network are transposed where they are square",
-            with_arguments(weights=transposed("w1", "w2")),
-        ),
-        "first_weights": Mutation(
-            "a model has the weights of the first one of its config", with_result(_Models().first)
-        ),
-        "latest_weights": Mutation(
-            "a model has the weights of the latest one of its config", with_result(_Models().latest)
-        ),
-    }
+        "transposed_weights": Mutation("attention's weights are transposed, as torch.nn.Linear stores them",
+            with_arguments(weights=transposed(*ATTENTION_MAPS))),
+        "transposed_network": Mutation("the weights of a block's network are transposed where they are square",
+            with_arguments(weights=transposed("w1", "w2"))),
+        "first_weights": Mutation("a model has the weights of the first one of its config",
+            with_result(_Models().first)),
+        "latest_weights": Mutation("a model has the weights of the latest one of its config",
+            with_result(_Models().latest)),
+    }  # fmt: skip
     next_layer = Mutation("each attention returns the weights of the next one of its shape", _rotated)
     returned = {
         "returned": OF_WEIGHTS,
@@ -200,54 +176,34 @@ def _rms_norm(x: Tensor, weights: Part) -> Tensor:
 
 HEADS = {
     "factor": {
-        "full_width_scale": Mutation(
-            "the scores are divided by the root of the full width, not of the head's",
-            lambda head_width, heads: 1 / math.sqrt(head_width * heads),
-            "documents, E3",
-        ),
+        "full_width_scale": Mutation("the scores are divided by the root of the full width, not of the head's",
+            lambda head_width, heads: 1 / math.sqrt(head_width * heads), "documents, E3"),
         "unscaled": Mutation("the scores are not scaled", lambda head_width, heads: 1.0),
     },
-    "split": {
-        "swapped_items_and_heads": Mutation(
-            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(rank=4))
-        )
-    },
-    "merge": {
-        "heads_not_moved_back": Mutation(
-            "heads are merged without moving their axis back",
-            lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1),
-            "documents, E30",
-        )
-    },
+    "split": {"swapped_items_and_heads": Mutation("items and heads are swapped where the two axes have one size",
+        with_result(swapped_where_equal(rank=4)))},
+    "merge": {"heads_not_moved_back": Mutation("heads are merged without moving their axis back",
+        lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1), "documents, E30")},
     "choose": {"ignores_the_plug": Mutation("the backend is not called", lambda own, backend: own)},
     "softmax": {
-        "softmax_over_queries": Mutation(
-            "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)
-        ),
-        "drops_keys_beyond_128": Mutation(
-            "keys beyond the 128th are left out", with_arguments(scores=filled_beyond(128, -math.inf))
-        ),
+        "softmax_over_queries": Mutation("the softmax runs over the queries",
+            lambda scores: scores.clamp_min(-1e9).softmax(-2)),
+        "drops_keys_beyond_128": Mutation("keys beyond the 128th are left out",
+            with_arguments(scores=filled_beyond(128, -math.inf))),
     },
-}
+}  # fmt: skip
 LAYERS = {
     "add": {"no_residual": Mutation("there are no residual connections", lambda x, y: y)},
     "norm": {
-        "unbiased_variance": Mutation(
-            "the variance is divided by the count minus one",
-            lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt()),
-        ),
+        "unbiased_variance": Mutation("the variance is divided by the count minus one",
+            lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt())),
         "rms_norm": Mutation("normalisation does not subtract the mean: RMSNorm", _rms_norm),
-        "plain_norm": Mutation(
-            "normalisation leaves out its weight and bias",
-            lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())}),
-        ),
-        "eps_outside": Mutation(
-            "ε is added to the root, not under it",
-            lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5),
-        ),
-        "eps_of_a_millionth": Mutation(
-            "ε is 10⁻⁶", lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())
-        ),
+        "plain_norm": Mutation("normalisation leaves out its weight and bias",
+            lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())})),
+        "eps_outside": Mutation("ε is added to the root, not under it",
+            lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5)),
+        "eps_of_a_millionth": Mutation("ε is 10⁻⁶",
+            lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())),
     },
-}
+}  # fmt: skip
 """Mutants by step."""

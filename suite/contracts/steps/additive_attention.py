@@ -269,33 +269,19 @@ MUTANTS.append(
 MUTANTS += mutants(
     Additive,
     whole={
-        "accepts_more_values": Mutation(
-            "values beyond the keys are cut off instead of refused",
-            with_arguments(value=lambda value, key: value[:, : key.shape[1]]),
-        ),
-        "broadcasts_feature": Mutation(
-            "one feature of the keys serves all features of the queries",
-            with_arguments(
-                w_key=lambda w_key, w_query: w_key.expand(-1, w_query.shape[1]) if w_key.shape[1] == 1 else w_key
-            ),
-        ),
-        "broadcasts_item": Mutation(
-            "keys of one item are broadcast", with_arguments(key=for_all_items, value=for_all_items)
-        ),
-        "swapped_items_and_queries": Mutation(
-            "items and queries are swapped where equal", with_arguments(query=swapped_where_equal(rank=3))
-        ),
-        "keys_for_values": Mutation(
-            "keys are taken for values where they have one shape",
-            with_arguments(value=lambda value, key: key if key.shape == value.shape else value),
-        ),
-        "swapped_query_and_key": Mutation(
-            "queries and keys are swapped where they have one shape",
-            with_arguments(
-                query=lambda query, key: key if key.shape == query.shape else query,
-                key=lambda key, query: query if key.shape == query.shape else key,
-            ),
-        ),
+        "accepts_more_values": Mutation("values beyond the keys are cut off instead of refused",
+            with_arguments(value=lambda value, key: value[:, : key.shape[1]])),
+        "broadcasts_feature": Mutation("one feature of the keys serves all features of the queries", with_arguments(
+            w_key=lambda w_key, w_query: w_key.expand(-1, w_query.shape[1]) if w_key.shape[1] == 1 else w_key)),
+        "broadcasts_item": Mutation("keys of one item are broadcast",
+            with_arguments(key=for_all_items, value=for_all_items)),
+        "swapped_items_and_queries": Mutation("items and queries are swapped where equal",
+            with_arguments(query=swapped_where_equal(rank=3))),
+        "keys_for_values": Mutation("keys are taken for values where they have one shape",
+            with_arguments(value=lambda value, key: key if key.shape == value.shape else value)),
+        "swapped_query_and_key": Mutation("queries and keys are swapped where they have one shape",
+            with_arguments(query=lambda query, key: key if key.shape == query.shape else query,
+            key=lambda key, query: query if key.shape == query.shape else key)),
     },
     queries={
         "squashed_queries": Mutation("queries are squashed before keys are added to them", with_result(torch.tanh)),
@@ -310,13 +296,8 @@ MUTANTS += mutants(
         "sigmoid_features": Mutation("the features are squashed by a sigmoid instead of tanh", torch.sigmoid),
         "linear_features": Mutation("the features are not squashed at all", torch.clone),
     },
-    score={
-        "scaled_scores": Mutation(
-            "the scores are divided by the root of the features",
-            with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))),
-            "documents, 11.3.4: no scaling",
-        ),
-    },
+    score={"scaled_scores": Mutation("the scores are divided by the root of the features",
+        with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))), "documents, 11.3.4: no scaling")},
     mask={
         "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
         "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores),
@@ -324,29 +305,24 @@ MUTANTS += mutants(
         "fills_with_minus_10000": low_fill(-1e4),
         "fills_with_minus_million": low_fill(-1e6),
         "finite_fill": Mutation("masked scores are −10⁶: empty rows get the mean", fill(-1e6), "documents, E21"),
-        "mask_of_first_item": Mutation(
-            "the first item's mask serves all", with_arguments(allowed=first_for_all(from_rank=3))
-        ),
+        "mask_of_first_item": Mutation("the first item's mask serves all",
+            with_arguments(allowed=first_for_all(from_rank=3))),
         "mask_of_2_axes_for_items": Mutation(
             "a mask of two axes is read as items and keys where there are as many items as queries",
-            with_arguments(allowed=lambda x, scores: x[:, None] if x.dim() == 2 and len(x) == len(scores) else x),
-        ),
+            with_arguments(allowed=lambda x, scores: x[:, None] if x.dim() == 2 and len(x) == len(scores) else x)),
         "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
     },
     softmax={
         "nan_for_empty_rows": Mutation("a query with nothing to attend to gives NaN", lambda x: x.softmax(-1)),
         "overflows": Mutation("the largest score is not subtracted: exponentials overflow", overflowing),
         "softmax_over_queries": Mutation("the softmax runs over the queries instead of the keys", over_queries),
-        "sum_normalised": Mutation(
-            "the scores are divided by their sum, without a softmax",
-            lambda scores: shares(scores.masked_fill(scores == -math.inf, 0.0)),
-        ),
+        "sum_normalised": Mutation("the scores are divided by their sum, without a softmax",
+            lambda scores: shares(scores.masked_fill(scores == -math.inf, 0.0))),
         "drops_key_beyond_64": Mutation("the last of over 64 keys is dropped", with_arguments(scores=hidden_last(64))),
     },
-    mix={
-        "repeats_query_beyond_64": Mutation("queries beyond the 64th repeat it", with_result(repeated_beyond(64, -2))),
-    },
-)
+    mix={"repeats_query_beyond_64": Mutation("queries beyond the 64th repeat it",
+        with_result(repeated_beyond(64, -2)))},
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

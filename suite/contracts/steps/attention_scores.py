@@ -206,18 +206,13 @@ def cases() -> list[Case]:
         case("function/additive", "query, key and features of different widths", score="additive", key_width=4),
         case("function/additive_square", "matrices that could be swapped", score="additive", features=6),
         case("function/distance", "half the squared distance, negative", score="distance", shift=0.5),
-        *(
-            case(f"function/{score}_{name}", "as many of everything", PRECISE, score=score, lead=lead, **three)
-            for score in SCORES
-            for name, lead in (("items", (3,)), ("square_heads", (3, 3)))
-        ),
+        *(case(f"function/{score}_{name}", "as many of everything", PRECISE, score=score, lead=lead, **three)
+            for score in SCORES for name, lead in (("items", (3,)), ("square_heads", (3, 3)))),
         case("mask/square", "a mask whose queries and keys could be swapped", **six, mask=random_mask(6, 6)),
         case("mask/by_key", "the same for all queries", mask=random_mask(7)),
         case("mask/empty_row", "a query that may attend to nothing: −∞ alone", mask=with_an_empty_row),
-        *(
-            case(f"mask/{score}", "a mask of each item", PRECISE, score=score, lead=(2,), mask=random_mask(2, 5, 7))
-            for score in SCORES
-        ),
+        *(case(f"mask/{score}", "a mask of each item", PRECISE, score=score, lead=(2,), mask=random_mask(2, 5, 7))
+            for score in SCORES),
         case("size/keys", "129 keys, one more than a tile of 128", keys=129),
         case("size/width", "a width in which single precision shows", width=301),
         case("size/no_keys", "no key to score", keys=0),
@@ -229,7 +224,7 @@ def cases() -> list[Case]:
         *case.layouts(("bilinear", "weights that lie so too", {"score": "bilinear"})),
         *case.repeated(),
         *case.bad_input(*BAD_INPUT),
-    ]
+    ]  # fmt: skip
 
 
 MASK = "doc-000/2-neg-inf-mask"
@@ -389,96 +384,61 @@ MUTANTS = usual_mutants(Scores)
 MUTANTS += mutants(
     Scores,
     whole={
-        "accepts_weights_of_another": Mutation(
-            "weights that the function does not take are accepted in silence",
-            with_arguments(weights=lambda weights, score: {name: weights[name] for name in SCORES[score]}),
-        ),
-        "keys_of_first_item": Mutation(
-            "the first item's keys serve all", with_arguments(key=first_for_all(from_rank=3))
-        ),
-        "swapped_items_and_heads": Mutation(
-            "items and heads of the keys are swapped where there are as many",
-            with_arguments(key=swapped_where_equal(rank=4)),
-        ),
-        "swapped_items_and_queries": Mutation(
-            "items are taken for queries where there are as many", with_arguments(query=swapped_where_equal(rank=3))
-        ),
+        "accepts_weights_of_another": Mutation("weights that the function does not take are accepted in silence",
+            with_arguments(weights=lambda weights, score: {name: weights[name] for name in SCORES[score]})),
+        "keys_of_first_item": Mutation("the first item's keys serve all",
+            with_arguments(key=first_for_all(from_rank=3))),
+        "swapped_items_and_heads": Mutation("items and heads of the keys are swapped where there are as many",
+            with_arguments(key=swapped_where_equal(rank=4))),
+        "swapped_items_and_queries": Mutation("items are taken for queries where there are as many",
+            with_arguments(query=swapped_where_equal(rank=3))),
         "swapped_beside_scaled_dot": Mutation(
             "queries and keys are swapped where there are as many, by all functions but scaled_dot",
-            with_result(lambda scores, score: scores if score == "scaled_dot" else turned(scores)),
-        ),
-        "broadcasts_items": Mutation(
-            "keys of one item serve all items of the query",
-            with_arguments(
-                key=lambda key, query: key.expand(*query.shape[:-2], *key.shape[-2:]) if len(key) == 1 else key
-            ),
-        ),
+            with_result(lambda scores, score: scores if score == "scaled_dot" else turned(scores))),
+        "broadcasts_items": Mutation("keys of one item serve all items of the query", with_arguments(
+            key=lambda key, query: key.expand(*query.shape[:-2], *key.shape[-2:]) if len(key) == 1 else key)),
     },
     scaled_dot={
         "unscaled": Mutation("the scores are not divided by √d", Scores.dot, "documents, E1"),
-        "scaled_by_width": Mutation(
-            "the scores are divided by d instead of √d", lambda query, key: query @ key.mT / query.shape[-1]
-        ),
-        "scaled_by_keys": Mutation(
-            "the scores are divided by √s, the number of keys",
-            lambda query, key: query @ key.mT / math.sqrt(max(1, key.shape[-2])),
-        ),
+        "scaled_by_width": Mutation("the scores are divided by d instead of √d",
+            lambda query, key: query @ key.mT / query.shape[-1]),
+        "scaled_by_keys": Mutation("the scores are divided by √s, the number of keys",
+            lambda query, key: query @ key.mT / math.sqrt(max(1, key.shape[-2]))),
         "swapped": Mutation("queries and keys are swapped where there are as many of both", with_result(turned)),
         "repeats_key_beyond_64": Mutation("keys beyond the 64th repeat it", with_result(repeated_beyond(64, -1))),
     },
     dot={"scaled_dots": Mutation("dot products are divided by √d", Scores.scaled_dot)},
     bilinear={
         "transposed_matrix": Mutation("the matrix is transposed where it is square", with_arguments(w=turned)),
-        "scaled_bilinear": Mutation(
-            "bilinear scores are divided by √d", with_result(lambda scores, query: scores / math.sqrt(query.shape[-1]))
-        ),
+        "scaled_bilinear": Mutation("bilinear scores are divided by √d",
+            with_result(lambda scores, query: scores / math.sqrt(query.shape[-1]))),
     },
     additive={
-        "overflowing_tanh": Mutation(
-            "tanh is (e²ˣ − 1) / (e²ˣ + 1), which overflows to NaN",
-            lambda query, key, w_query, w_key, w_score: (
-                overflowing_tanh(features(query @ w_query, key @ w_key)) @ w_score
-            ),
-        ),
-        "tanh_of_each_term": Mutation(
-            "tanh is taken of the query's part and of the key's, and then they are added",
-            lambda query, key, w_query, w_key, w_score: (
-                features((query @ w_query).tanh(), (key @ w_key).tanh()) @ w_score
-            ),
-        ),
-        "keys_by_query_weights": Mutation(
-            "the query's weights serve the keys too where their shapes allow it",
-            with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key),
-        ),
-        "transposed_weights": Mutation(
-            "the weights are transposed where they are square, as linear layers store them",
-            with_arguments(w_query=turned, w_key=turned),
-        ),
+        "overflowing_tanh": Mutation("tanh is (e²ˣ − 1) / (e²ˣ + 1), which overflows to NaN",
+            lambda query, key, w_query, w_key, w_score:
+            (overflowing_tanh(features(query @ w_query, key @ w_key)) @ w_score)),
+        "tanh_of_each_term": Mutation("tanh is taken of the query's part and of the key's, and then they are added",
+            lambda query, key, w_query, w_key, w_score:
+            (features((query @ w_query).tanh(), (key @ w_key).tanh()) @ w_score)),
+        "keys_by_query_weights": Mutation("the query's weights serve the keys too where their shapes allow it",
+            with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
+        "transposed_weights": Mutation("the weights are transposed where they are square, as linear layers store them",
+            with_arguments(w_query=turned, w_key=turned)),
     },
-    distance={
-        "distance_without_query_norm": Mutation(
-            "the query's norm is left out, as a softmax allows",
-            lambda query, key: query @ key.mT - (key**2).sum(-1).unsqueeze(-2) / 2,
-            "documents, 11.3.1",
-        ),
-    },
+    distance={"distance_without_query_norm": Mutation("the query's norm is left out, as a softmax allows",
+        lambda query, key: query @ key.mT - (key**2).sum(-1).unsqueeze(-2) / 2, "documents, 11.3.1")},
     mask={
         "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
         "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores.clone()),
         "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
         "fills_with_minus_billion": Mutation("masked scores are −10⁹, not −∞", fill(-1e9), "documents, E8"),
         "fills_with_zeros": Mutation("masked scores are zeros, not −∞", fill(0.0)),
-        "adds_zeros_and_ones": Mutation(
-            "the mask is added as zeros and ones, which hides nothing",
-            lambda scores, allowed: scores + allowed,
-            "documents, E2",
-        ),
-        "leaves_empty_rows": Mutation(
-            "a query that may attend to nothing keeps its scores",
-            with_arguments(allowed=lambda allowed: allowed | ~allowed.any(-1, keepdim=True)),
-        ),
+        "adds_zeros_and_ones": Mutation("the mask is added as zeros and ones, which hides nothing",
+            lambda scores, allowed: scores + allowed, "documents, E2"),
+        "leaves_empty_rows": Mutation("a query that may attend to nothing keeps its scores",
+            with_arguments(allowed=lambda allowed: allowed | ~allowed.any(-1, keepdim=True))),
     },
-)
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

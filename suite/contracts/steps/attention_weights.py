@@ -98,19 +98,15 @@ def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventio
 CONTRACT = declare(
     __name__,
     {
-        "sum": "division by the sum",
-        "bool_mask": "boolean masks",
-        "lengths": "valid lengths",
-        "causal": "is_causal",
-        "rank3": "scores of rank 3",
-        "rank4": "scores of rank 4",
+        "sum": "division by the sum", "bool_mask": "boolean masks", "lengths": "valid lengths", "causal": "is_causal",
+        "rank3": "scores of rank 3", "rank4": "scores of rank 4",
     },
     {"normaliser": ("sum",), "attn_mask": ("bool_mask",), "lengths": ("lengths",), "is_causal": ("causal",)},
     by_value=("normaliser",),
     also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
     conventions={"empty_row": ("zeros", "nan", "mean")},
     undefined_reason=_undefined_reason,
-)
+)  # fmt: skip
 
 
 def past(scores: Any, arange: Callable[[int], Any], corner: str = "upper_left") -> Any:
@@ -262,14 +258,8 @@ def restricted() -> list[Case]:
         case("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row),
         case("mask/as_many_items", "queries and keys, with as many items", shape=(5, 5, 7), mask=random_mask(5, 7)),
         case("mask/one_query", "one query", PRECISE, shape=(3, 1, 7), mask=random_mask(3, 1, 7), lengths=[3, 7, 5]),
-        case(
-            "mask/with_minus_infinity",
-            "a mask, lengths and the causal rule, with scores of −∞",
-            PRECISE,
-            minus_infinity=np.s_[..., 2],
-            lengths=[4, 6],
-            **ALL_RULES,
-        ),
+        case("mask/with_minus_infinity", "a mask, lengths and the causal rule, with scores of −∞", PRECISE,
+            minus_infinity=np.s_[..., 2], lengths=[4, 6], **ALL_RULES),
         case("lengths/by_item", "one for each item", shape=(3, 5, 7), lengths=[3, 7, 1]),
         case("lengths/by_query", "one for each query", shape=(2, 4, 7), lengths=by_query),
         case("lengths/square", "as many items as queries", shape=(4, 4, 4), lengths=[4, 3, 2, 1]),
@@ -284,17 +274,10 @@ def restricted() -> list[Case]:
         case("causal/many_queries", "129 queries", PRECISE, shape=(129, 5), is_causal=True),
         case("sum/usual", "positive scores", normaliser="sum"),
         case("sum/with_others", "all three rules", PRECISE, normaliser="sum", lengths=[3, 6], **ALL_RULES),
-        case(
-            "sum/rank_4",
-            "a mask by head and the causal rule",
-            PRECISE,
-            normaliser="sum",
-            shape=(3, 3, 5, 5),
-            mask=random_mask(3, 5, 5),
-            is_causal=True,
-        ),
+        case("sum/rank_4", "a mask by head and the causal rule", PRECISE, normaliser="sum", shape=(3, 3, 5, 5),
+            mask=random_mask(3, 5, 5), is_causal=True),
         case("sum/lengths", "of one item no key is valid", normaliser="sum", shape=(2, 5, 7), lengths=[0, 4]),
-    ]
+    ]  # fmt: skip
 
 
 DECIDED = "where the document's own code gives {}, zeros are expected unless the convention empty_row is declared"
@@ -486,102 +469,57 @@ MUTANTS += mutants(
     Weights,
     whole={
         **IGNORED,
-        "accepts_any_normaliser": Mutation(
-            "an unknown normaliser is taken for a softmax",
-            with_arguments(normaliser=lambda normaliser: normaliser if normaliser == "sum" else "softmax"),
-        ),
-        "accepts_negative_lengths": Mutation(
-            "negative lengths are counted from the end",
-            with_arguments(lengths=unless_none(lambda n, scores: torch.where(n < 0, scores.shape[-1] + n, n))),
-        ),
-        "broadcasts_length": Mutation(
-            "one length serves all items",
-            with_arguments(lengths=unless_none(lambda n, scores: n.expand(len(scores)) if n.shape == (1,) else n)),
-        ),
-        "causal_alone": Mutation(
-            "lengths are ignored where the causal rule applies",
-            with_arguments(lengths=lambda lengths, is_causal: None if is_causal else lengths),
-        ),
-        "mask_alone": Mutation(
-            "lengths and the causal rule are ignored where there is a mask",
-            with_arguments(
-                lengths=lambda lengths, attn_mask: lengths if attn_mask is None else None,
-                is_causal=lambda is_causal, attn_mask: is_causal and attn_mask is None,
-            ),
-        ),
+        "accepts_any_normaliser": Mutation("an unknown normaliser is taken for a softmax",
+            with_arguments(normaliser=lambda normaliser: normaliser if normaliser == "sum" else "softmax")),
+        "accepts_negative_lengths": Mutation("negative lengths are counted from the end",
+            with_arguments(lengths=unless_none(lambda n, scores: torch.where(n < 0, scores.shape[-1] + n, n)))),
+        "broadcasts_length": Mutation("one length serves all items",
+            with_arguments(lengths=unless_none(lambda n, scores: n.expand(len(scores)) if n.shape == (1,) else n))),
+        "causal_alone": Mutation("lengths are ignored where the causal rule applies",
+            with_arguments(lengths=lambda lengths, is_causal: None if is_causal else lengths)),
+        "mask_alone": Mutation("lengths and the causal rule are ignored where there is a mask",
+            with_arguments(lengths=lambda lengths, attn_mask: lengths if attn_mask is None else None,
+            is_causal=lambda is_causal, attn_mask: is_causal and attn_mask is None)),
         "swapped_items_and_heads": Mutation(
             "items and heads of the scores are swapped where there are as many, but not those of the mask",
-            with_arguments(scores=swapped_where_equal(rank=4)),
-        ),
-        "swapped_items_and_queries": Mutation(
-            "items and queries of the scores are swapped where there are as many",
-            with_arguments(scores=swapped_where_equal(rank=3)),
-        ),
+            with_arguments(scores=swapped_where_equal(rank=4))),
+        "swapped_items_and_queries": Mutation("items and queries of the scores are swapped where there are as many",
+            with_arguments(scores=swapped_where_equal(rank=3))),
     },
-    check={
-        "accepts_lengths_of_any_rank": Mutation(
-            "lengths are accepted with scores of any rank",
-            lambda arguments, sizes: Weights.check(
-                arguments | ({} if arguments["scores"].dim() == 3 else {"lengths": None}), sizes
-            ),
-        )
-    },
+    check={"accepts_lengths_of_any_rank": Mutation("lengths are accepted with scores of any rank",
+        lambda arguments, sizes:
+        Weights.check(arguments | ({} if arguments["scores"].dim() == 3 else {"lengths": None}), sizes))},
     read={"refuses_int32": Mutation("lengths of 32 bits are refused", refused_int32)},
     softmax={
-        "overflows": Mutation(
-            "exponentials are taken without subtracting the largest score",
-            lambda scores, allowed: shares(masked(scores, allowed).exp()),
-            "documents, 3.3.1",
-        ),
-        "over_queries": Mutation(
-            "the softmax runs over the queries instead of the keys",
-            lambda scores, allowed: Weights.softmax(scores.mT, allowed.mT).mT,
-        ),
-        "nan_for_empty_rows": Mutation(
-            "a query that may attend to nothing gives NaN",
-            lambda scores, allowed: masked(scores, allowed).softmax(-1),
-            "documents, E25",
-        ),
-        "nan_for_minus_infinity": Mutation(
-            "a query whose scores are all −∞ gives NaN",
-            lambda scores, allowed: (
-                masked(scores, allowed).softmax(-1).masked_fill(~allowed.any(-1, keepdim=True), 0.0)
-            ),
-        ),
-        "finite_fill": Mutation(
-            "masked scores are −10⁶: a query with nothing to attend to gets the mean",
-            lambda scores, allowed: scores.masked_fill(~allowed, -1e6).softmax(-1),
-            "documents, E21",
-        ),
-        "fills_with_minus_10000": Mutation(
-            "masked scores are −10⁴, above visible ones", filled_with(-1e4), "", ("float16", "float32")
-        ),
+        "overflows": Mutation("exponentials are taken without subtracting the largest score",
+            lambda scores, allowed: shares(masked(scores, allowed).exp()), "documents, 3.3.1"),
+        "over_queries": Mutation("the softmax runs over the queries instead of the keys",
+            lambda scores, allowed: Weights.softmax(scores.mT, allowed.mT).mT),
+        "nan_for_empty_rows": Mutation("a query that may attend to nothing gives NaN",
+            lambda scores, allowed: masked(scores, allowed).softmax(-1), "documents, E25"),
+        "nan_for_minus_infinity": Mutation("a query whose scores are all −∞ gives NaN", lambda scores, allowed:
+            (masked(scores, allowed).softmax(-1).masked_fill(~allowed.any(-1, keepdim=True), 0.0))),
+        "finite_fill": Mutation("masked scores are −10⁶: a query with nothing to attend to gets the mean",
+            lambda scores, allowed: scores.masked_fill(~allowed, -1e6).softmax(-1), "documents, E21"),
+        "fills_with_minus_10000": Mutation("masked scores are −10⁴, above visible ones", filled_with(-1e4), "",
+            ("float16", "float32")),
         "fills_with_minus_billion": Mutation("masked scores are −10⁹, above visible ones", filled_with(-1e9)),
-        "zero_fill": Mutation(
-            "masked scores are zeros, which weigh too",
-            lambda scores, allowed: softmax(scores.masked_fill(~allowed, 0.0)),
-            "documents, E2",
-        ),
-        "not_renormalised": Mutation(
-            "weights are masked after the softmax and not renormalised",
-            lambda scores, allowed: softmax(scores) * allowed,
-            "documents, 3.5.1",
-        ),
-        "drops_key_beyond_1024": Mutation(
-            "keys beyond 1,024 drop out", with_arguments(allowed=filled_beyond(1024, False))
-        ),
-        "repeats_query_beyond_128": Mutation(
-            "queries after the 128th repeat it", with_result(repeated_beyond(128, -2))
-        ),
+        "zero_fill": Mutation("masked scores are zeros, which weigh too",
+            lambda scores, allowed: softmax(scores.masked_fill(~allowed, 0.0)), "documents, E2"),
+        "not_renormalised": Mutation("weights are masked after the softmax and not renormalised",
+            lambda scores, allowed: softmax(scores) * allowed, "documents, 3.5.1"),
+        "drops_key_beyond_1024": Mutation("keys beyond 1,024 drop out",
+            with_arguments(allowed=filled_beyond(1024, False))),
+        "repeats_query_beyond_128": Mutation("queries after the 128th repeat it",
+            with_result(repeated_beyond(128, -2))),
         "weights_of_first_item": Mutation("all items get those of the first", with_result(first_for_all(from_rank=3))),
         "sparse_weights": Mutation("weights below 1/1000 are zero", with_result(lambda x: shares(x * (x > 1e-3)))),
     },
     sum={
         "softmax_for_sum": Mutation("a softmax is taken in place of a division by the sum", Weights.softmax),
         "sums_masked_too": Mutation("the sum includes masked scores", lambda x, allowed: shares(x) * allowed),
-        "nan_for_empty_sums": Mutation(
-            "sums of nothing give NaN", lambda x, allowed: unguarded(x.masked_fill(~allowed, 0.0))
-        ),
+        "nan_for_empty_sums": Mutation("sums of nothing give NaN",
+            lambda x, allowed: unguarded(x.masked_fill(~allowed, 0.0))),
     },
     mask={
         "inverted_mask": Mutation("the boolean mask is inverted: True hides", with_result(torch.logical_not)),
@@ -589,50 +527,35 @@ MUTANTS += mutants(
         "transposed_mask": Mutation("queries and keys are swapped in the mask where it is square", with_result(turned)),
         "mask_of_heads_for_items": Mutation(
             "a mask of 3 axes is read as items, queries and keys of scores of 4, where there are as many items",
-            with_arguments(mask=mask_by_item),
-            "documents, E7",
-        ),
+            with_arguments(mask=mask_by_item), "documents, E7"),
         "mask_of_2_axes_for_items": Mutation(
             "a mask of 2 axes is read as items and keys where there are as many items as queries",
-            with_arguments(mask=mask_by_row),
-        ),
+            with_arguments(mask=mask_by_row)),
         "mask_mask_by_item_for_heads": Mutation(
             "items and heads are swapped in a mask of 4 axes where there are as many",
-            with_result(swapped_where_equal(rank=4)),
-        ),
+            with_result(swapped_where_equal(rank=4))),
         "mask_of_first_item": Mutation("all items get the first one's mask", with_result(first_for_all(from_rank=4))),
     },
     within={
         "one_key_more": Mutation("lengths include one key more", with_arguments(lengths=lambda lengths: lengths + 1)),
-        "first_length_of_item": Mutation(
-            "each item has one length, the first of its queries'",
-            with_arguments(lengths=lambda lengths: lengths if lengths.dim() == 1 else lengths[:, 0]),
-        ),
-        "too_long_hides_all": Mutation(
-            "a length beyond the keys hides them all",
-            with_arguments(lengths=lambda lengths, scores: lengths.masked_fill(lengths > scores.shape[-1], 0)),
-        ),
-        "zero_is_all": Mutation(
-            "a length of zero is taken for all keys",
-            with_arguments(lengths=lambda lengths, scores: lengths.masked_fill(lengths == 0, scores.shape[-1])),
-            "documents, E21",
-        ),
+        "first_length_of_item": Mutation("each item has one length, the first of its queries'",
+            with_arguments(lengths=lambda lengths: lengths if lengths.dim() == 1 else lengths[:, 0])),
+        "too_long_hides_all": Mutation("a length beyond the keys hides them all",
+            with_arguments(lengths=lambda lengths, scores: lengths.masked_fill(lengths > scores.shape[-1], 0))),
+        "zero_is_all": Mutation("a length of zero is taken for all keys", with_arguments(lengths=lambda lengths, scores:
+            lengths.masked_fill(lengths == 0, scores.shape[-1])), "documents, E21"),
         "transposed_lengths": Mutation("lengths are transposed where they are square", with_arguments(lengths=turned)),
-        "lengths_by_query": Mutation(
-            "lengths of items are read as those of queries where there are as many",
-            with_arguments(lengths=by_query),
-            "documents, E7",
-        ),
+        "lengths_by_query": Mutation("lengths of items are read as those of queries where there are as many",
+            with_arguments(lengths=by_query), "documents, E7"),
     },
     past={
         "strictly_past": Mutation("the own position is hidden too", with_result(lambda x: x.tril(-1)), "documents, E9"),
         "sees_one_ahead": Mutation("one key ahead is seen", lambda x: x.new_ones(x.shape[-2:]).tril(1) > 0),
-        "lower_right": Mutation(
-            "the rule is aligned at the lower right", lambda x: past(x, torch.arange, "lower_right")
-        ),
+        "lower_right": Mutation("the rule is aligned at the lower right",
+            lambda x: past(x, torch.arange, "lower_right")),
         "future": Mutation("the past is hidden, not the future", lambda x: x.new_ones(x.shape[-2:]).triu() > 0),
     },
-)
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

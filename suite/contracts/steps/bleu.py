@@ -289,19 +289,15 @@ MUTANTS = [reads_in_memory_order(Scoring()), reuses_output(Scoring()), remembers
 MUTANTS += mutants(
     Scoring,
     whole={
-        "swapped": Mutation(
-            "prediction and reference are swapped", lambda ours, theirs, *, k: Scoring()(theirs, ours, k=k)
-        ),
+        "swapped": Mutation("prediction and reference are swapped",
+            lambda ours, theirs, *, k: Scoring()(theirs, ours, k=k)),
         "flattens": Mutation("sentences are joined", with_arguments(prediction=torch.ravel, reference=torch.ravel)),
         "clamps_k": Mutation("a k below 1 is taken for 1", with_arguments(k=lambda k: max(1, k))),
-        "converts_tokens": Mutation(
-            "numbers that are no int64 are taken for tokens",
-            with_arguments(prediction=lambda tokens: tokens.long(), reference=lambda tokens: tokens.long()),
-        ),
+        "converts_tokens": Mutation("numbers that are no int64 are taken for tokens",
+            with_arguments(prediction=lambda tokens: tokens.long(), reference=lambda tokens: tokens.long())),
     },
-    check={
-        "accepts_no_reference": Mutation("an empty reference is accepted", with_arguments(sizes=lambda _: {"r": 1}))
-    },
+    check={"accepts_no_reference": Mutation("an empty reference is accepted",
+        with_arguments(sizes=lambda _: {"r": 1}))},
     read={
         "characters_for_tokens": Mutation("n-grams are of characters, not of tokens", with_result(characters)),
         "cut_at_zero": Mutation("tokens from the first 0 on are cut off, as padding", with_result(up_to(0))),
@@ -319,17 +315,14 @@ MUTANTS += mutants(
         "at_most_four": Mutation("n-grams are of up to 4 tokens at most", with_arguments(k=lambda k: min(k, 4))),
         "one_too_few": Mutation("n-grams are of up to k − 1 tokens", with_arguments(k=lambda k: max(1, k - 1))),
         "longest_alone": Mutation("n-grams of k tokens alone count", lambda k, length: [min(k, length)]),
-        "short_is_zero": Mutation(
-            "fewer than k tokens score 0", lambda k, length: range(1, k + 1), "BLEU without effective order"
-        ),
+        "short_is_zero": Mutation("fewer than k tokens score 0", lambda k, length: range(1, k + 1),
+            "BLEU without effective order"),
     },
     grams={
-        "without_order": Mutation(
-            "tokens of an n-gram are sorted", with_result(lambda x: [tuple(sorted(g)) for g in x])
-        ),
-        "joined": Mutation(
-            "tokens are joined without a space", with_result(lambda x: ["".join(map(str, gram)) for gram in x])
-        ),
+        "without_order": Mutation("tokens of an n-gram are sorted",
+            with_result(lambda x: [tuple(sorted(g)) for g in x])),
+        "joined": Mutation("tokens are joined without a space",
+            with_result(lambda x: ["".join(map(str, gram)) for gram in x])),
         "apart": Mutation("n-grams do not overlap", lambda tokens, n: Scoring.grams(tokens, n)[::n]),
         "in_a_circle": Mutation("n-grams wrap around the end", lambda x, n: Scoring.grams([*x, *x[: n - 1]], n)),
         "single_tokens": Mutation("single tokens are counted for every n", with_arguments(n=lambda n: 1)),
@@ -339,13 +332,10 @@ MUTANTS += mutants(
     matches={
         "unclipped": Mutation("matches are not clipped", lambda ours, theirs: sum(gram in theirs for gram in ours)),
         "once_each": Mutation("an n-gram counts once at most", lambda ours, theirs: len({*ours} & {*theirs})),
-        "as_often_as_due": Mutation(
-            "n-grams of the reference are counted", lambda ours, theirs: sum(gram in ours for gram in theirs)
-        ),
-        "in_place": Mutation(
-            "an n-gram counts where it stands in the same place alone",
-            lambda ours, theirs: sum(our == their for our, their in zip(ours, theirs, strict=False)),
-        ),
+        "as_often_as_due": Mutation("n-grams of the reference are counted",
+            lambda ours, theirs: sum(gram in ours for gram in theirs)),
+        "in_place": Mutation("an n-gram counts where it stands in the same place alone",
+            lambda ours, theirs: sum(our == their for our, their in zip(ours, theirs, strict=False))),
         "smoothed": Mutation("one match is added to every n-gram's", with_result(lambda matches: matches + 1)),
     },
     total={
@@ -363,26 +353,22 @@ MUTANTS += mutants(
     },
     brevity={
         "no_brevity_penalty": Mutation("a prediction that is too short loses nothing", lambda length, target: 1.0),
-        "lengths_swapped": Mutation(
-            "the lengths are swapped", with_arguments(length=lambda _, target: target, target=lambda _, length: length)
-        ),
-        "punishes_length": Mutation(
-            "long predictions lose too", lambda length, target: math.exp(-abs(1 - target / length))
-        ),
-        "difference_for_ratio": Mutation(
-            "lengths are subtracted", lambda length, target: math.exp(min(0, length - target))
-        ),
+        "lengths_swapped": Mutation("the lengths are swapped",
+            with_arguments(length=lambda _, target: target, target=lambda _, length: length)),
+        "punishes_length": Mutation("long predictions lose too",
+            lambda length, target: math.exp(-abs(1 - target / length))),
+        "difference_for_ratio": Mutation("lengths are subtracted",
+            lambda length, target: math.exp(min(0, length - target))),
         "one_missing_is_nothing": Mutation("one missing token costs nothing", unless_one_is_missing),
     },
-    nothing={
-        "empty_divides": Mutation("no tokens: division by zero", lambda: 1 / len([]), "Dive into Deep Learning's code"),
-    },
+    nothing={"empty_divides": Mutation("no tokens: division by zero", lambda: 1 / len([]),
+        "Dive into Deep Learning's code")},
     score={
         "percent": Mutation("the score is multiplied by 100", with_result(lambda score: score * 100), "sacrebleu"),
         "in_bfloat16": Mutation("the score is rounded to bfloat16", with_result(lambda x: x.bfloat16().float())),
         "with_an_axis": Mutation("the score has an axis", with_result(lambda score: score[None])),
     },
-)
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

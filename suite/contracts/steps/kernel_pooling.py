@@ -324,10 +324,8 @@ MUTANTS += mutants(
     Pooling,
     whole={
         "accepts_negative_width": Mutation("a negative width is taken for its size", with_arguments(width=abs)),
-        "accepts_any_kernel": Mutation(
-            "an unknown kernel is taken for a Gaussian",
-            with_arguments(kernel=lambda kernel: kernel if kernel in KERNELS else "gaussian"),
-        ),
+        "accepts_any_kernel": Mutation("an unknown kernel is taken for a Gaussian",
+            with_arguments(kernel=lambda kernel: kernel if kernel in KERNELS else "gaussian")),
         "transposed_values": Mutation("values are transposed where they are square", with_arguments(value=turned)),
         **{f"{kernel}_of_width_1": ignored_width(kernel) for kernel in KERNELS if kernel != "constant"},
     },
@@ -336,11 +334,8 @@ MUTANTS += mutants(
         "root_of_width": Mutation("distances are divided by the width's root", with_arguments(width=math.sqrt)),
     },
     gaussian={
-        "underflowing_gaussian": Mutation(
-            "exponentials are taken as they are: far from all keys 0/0",
-            lambda x: (-x.square() / 2).exp(),
-            "documents, E27",
-        ),
+        "underflowing_gaussian": Mutation("exponentials are taken as they are: far from all keys 0/0",
+            lambda x: (-x.square() / 2).exp(), "documents, E27"),
         "gaussian_without_half": Mutation("the Gaussian is exp(−u²)", with_arguments(distance=lambda x: x * 2**0.5)),
         "laplacian": Mutation("distances are not squared in the Gaussian", lambda x: (-x.abs() / 2).exp()),
     },
@@ -348,21 +343,17 @@ MUTANTS += mutants(
         "half_boxcar": Mutation("the box reaches to |u| < 1/2", lambda x: (x.abs() < 0.5).to(x.dtype)),
         "closed_boxcar": Mutation("the box holds its edge, |u| ≤ 1", lambda x: (x.abs() <= 1).to(x.dtype)),
     },
-    constant={
-        "bounded_constant": Mutation("a constant reaches only as far as a box", lambda x: Pooling.boxcar(x / 10))
-    },
+    constant={"bounded_constant": Mutation("a constant reaches only as far as a box",
+        lambda x: Pooling.boxcar(x / 10))},
     triangular={
         "uncut_triangle": Mutation("the triangle is not cut at zero: far keys weigh negatively", lambda x: 1 - x.abs()),
         "parabola_for_triangle": Mutation("Epanechikov replaces the triangle", Pooling.epanechikov, "documents, E19"),
     },
-    epanechikov={
-        "triangle_for_parabola": Mutation("the triangle replaces Epanechikov", Pooling.triangular, "documents, E19"),
-    },
+    epanechikov={"triangle_for_parabola": Mutation("the triangle replaces Epanechikov", Pooling.triangular,
+        "documents, E19")},
     normalise={
-        "clamped_total": Mutation(
-            "the kernels' sum is taken for a thousandth at least",
-            lambda kernels: kernels / kernels.sum(-1, keepdim=True).clamp_min(1e-3),
-        ),
+        "clamped_total": Mutation("the kernels' sum is taken for a thousandth at least",
+            lambda kernels: kernels / kernels.sum(-1, keepdim=True).clamp_min(1e-3)),
         "nan_without_support": Mutation("a query without support gives NaN", unguarded, "documents, E27"),
         "unnormalised": Mutation("weights are not divided by their sum", torch.clone),
         "normalised_over_queries": Mutation("weights are divided by sums over the queries", lambda x: shares(x.mT).mT),
@@ -370,12 +361,10 @@ MUTANTS += mutants(
     },
     pool={
         "reversed_values": Mutation("the values are taken in reverse", with_arguments(value=lambda x: x.flip(0))),
-        "nearest_only": Mutation(
-            "the value of the nearest key is returned, not the mean",
-            lambda weights, value: value[weights.argmax(-1)] if len(value) else weights @ value,
-        ),
+        "nearest_only": Mutation("the value of the nearest key is returned, not the mean",
+            lambda weights, value: value[weights.argmax(-1)] if len(value) else weights @ value),
     },
-)
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

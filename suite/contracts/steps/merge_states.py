@@ -298,10 +298,8 @@ MUTANTS = [
     *usual_mutants(Merge),
     *mutants(
         Merge,
-        whole={
-            "accepts_fewer_lses": Mutation("outputs without a log-sum-exp are left out",
-                with_arguments(outputs=lambda outputs, lses: outputs[: len(lses)])),
-        },
+        whole={"accepts_fewer_lses": Mutation("outputs without a log-sum-exp are left out",
+            with_arguments(outputs=lambda outputs, lses: outputs[: len(lses)]))},
         parts={
             "drops_first_part": Mutation("the first part is left out", some(slice(1, None))),
             "drops_last_part": Mutation("the last part is left out", some(slice(-1))),
@@ -330,10 +328,9 @@ MUTANTS = [
             "first_is_largest": Mutation("the first log-sum-exp is subtracted in place of the largest",
                 lambda logs: logs[0].detach(), "vllm issue 48364"),
         },
-        powers={
-            "base_2": Mutation('log-sum-exps are read in base 2; if that is meant, declare conventions={"base": "2"}',
-                lambda logs, largest: torch.exp2(logs - largest), "flashinfer's base among natural ones"),
-        },
+        powers={"base_2": Mutation(
+            'log-sum-exps are read in base 2; if that is meant, declare conventions={"base": "2"}',
+            lambda logs, largest: torch.exp2(logs - largest), "flashinfer's base among natural ones")},
         weights={
             "not_normalised": Mutation("weights are not divided by their sum", lambda powers, total: powers),
             "mean_of_outputs": Mutation("the output is the mean of the parts",

@@ -258,15 +258,17 @@ MEAN_SEEDS = tuple(range(min_seeds(LIKELIEST, COUNTED)))
 passed for z_3, which is 0 or 1."""
 
 
-def documented() -> Iterator[Case]:
+def documented() -> list[Case]:
     """The documents' examples, with every quantity that they give."""
     examples = documents.examples()
-    yield from linear(examples["doc-004/9.7.2-linear-rnn"])
-    yield from scalar(examples["doc-004/9.7.1-scalar-rnn"])
-    yield from randomised_mean(examples["doc-004/9.7.1.3-randomised"])
     recursion = examples["doc-004/9.7.1-recursion"]
-    yield numeric(recursion, "a", _recursion(recursion.inputs), recursion.expected["a"], select=_last, of="hidden")
-    yield from powers(examples["doc-004/9.7.2-powers"])
+    return [
+        *linear(examples["doc-004/9.7.2-linear-rnn"]),
+        *scalar(examples["doc-004/9.7.1-scalar-rnn"]),
+        *randomised_mean(examples["doc-004/9.7.1.3-randomised"]),
+        numeric(recursion, "a", _recursion(recursion.inputs), recursion.expected["a"], select=_last, of="hidden"),
+        *powers(examples["doc-004/9.7.2-powers"]),
+    ]
 
 
 def linear(example: Excerpt) -> Iterator[DocumentedNumbers]:
@@ -527,19 +529,14 @@ MUTANTS = usual_mutants(ThroughTime)
 MUTANTS += mutants(
     ThroughTime,
     whole={
-        "accepts_any_quantity": Mutation(
-            "an unknown quantity is taken for d_w_hh",
-            with_arguments(of=lambda of: of if of in QUANTITIES else "d_w_hh"),
-        ),
-        "one_matrix_for_both": Mutation(
-            "w_hh serves the inputs too where its shape allows it",
-            with_arguments(w_hx=lambda w_hx, w_hh: w_hh if w_hh.shape == w_hx.shape else w_hx),
-        ),
+        "accepts_any_quantity": Mutation("an unknown quantity is taken for d_w_hh",
+            with_arguments(of=lambda of: of if of in QUANTITIES else "d_w_hh")),
+        "one_matrix_for_both": Mutation("w_hh serves the inputs too where its shape allows it",
+            with_arguments(w_hx=lambda w_hx, w_hh: w_hh if w_hh.shape == w_hx.shape else w_hx)),
         "transposed_input": Mutation("w_hx is transposed where it is square", with_arguments(w_hx=turned)),
         "swapped_steps": Mutation("steps and numbers of x are swapped if equal", with_arguments(x=turned)),
-        "clamps_truncation": Mutation(
-            "a truncation below 1 becomes 1", with_arguments(truncate=unless_none(lambda tau: max(1, tau)))
-        ),
+        "clamps_truncation": Mutation("a truncation below 1 becomes 1",
+            with_arguments(truncate=unless_none(lambda tau: max(1, tau)))),
     },
     unroll={
         "transposed_forward": Mutation("w_hh is transposed on the way forward", with_arguments(w_hh=torch.t)),
@@ -549,80 +546,51 @@ MUTANTS += mutants(
     full={
         "not_transposed_back": Mutation("w_hh is not transposed on the way back", with_arguments(w_hh=torch.t)),
         "direct_terms_alone": Mutation("nothing flows back: direct terms alone", lambda direct, w_hh: direct),
-        "forgets_beyond_64": Mutation(
-            "gradients flow back 64 steps at most", lambda x, w_hh: ThroughTime.truncated(x, w_hh, 64)
-        ),
-        "last_output_alone": Mutation(
-            "only the last output has a gradient", with_arguments(direct=lambda x: zeros_before(x.clone(), 1))
-        ),
+        "forgets_beyond_64": Mutation("gradients flow back 64 steps at most",
+            lambda x, w_hh: ThroughTime.truncated(x, w_hh, 64)),
+        "last_output_alone": Mutation("only the last output has a gradient",
+            with_arguments(direct=lambda x: zeros_before(x.clone(), 1))),
     },
     d_output={
         "sum_over_steps": Mutation("the loss is the sum over steps, not their mean: 1/T is forgotten", torch.clone),
         "wrong_sign": Mutation("the error is y − o: the gradient climbs", with_arguments(error=torch.neg)),
     },
-    loss={
-        "loss_without_half": Mutation("the loss lacks its half", lambda error: error.square().sum() / len(error)),
-    },
-    d_w_hh={
-        "current_hidden": Mutation(
-            "h_t is taken in place of h_{t−1}", lambda d_hidden, states: d_hidden.T @ states[1:]
-        ),
-    },
-    d_w_hx={
-        "previous_input": Mutation("the input of the step before is taken", lambda d_hidden, x: d_hidden[1:].T @ x[:-1])
-    },
+    loss={"loss_without_half": Mutation("the loss lacks its half", lambda error: error.square().sum() / len(error))},
+    d_w_hh={"current_hidden": Mutation("h_t is taken in place of h_{t−1}",
+        lambda d_hidden, states: d_hidden.T @ states[1:])},
+    d_w_hx={"previous_input": Mutation("the input of the step before is taken",
+        lambda d_hidden, x: d_hidden[1:].T @ x[:-1])},
     d_w_qh={"previous_hidden": Mutation("the gradient of w_qh takes h_{t−1} where h_t was", ThroughTime.d_w_hh)},
     finish={"clipped": Mutation("norms above 10,000 are clipped", lambda x: x / max(1.0, float(x.norm()) / 10_000))},
     truncated={
-        "one_term_less": Mutation(
-            "one term too few is kept", with_arguments(truncate=lambda tau: max(1, tau - 1)), "documents, E42"
-        ),
-        "one_term_more": Mutation(
-            "one term too many is kept", with_arguments(truncate=lambda tau: tau + 1), "documents, E42"
-        ),
-        "cut_into_pieces": Mutation(
-            "the steps are cut into pieces of τ, and gradients flow within each alone",
-            lambda direct, w_hh, truncate: torch.cat(
-                [ThroughTime.full(piece, w_hh) for piece in direct.split(truncate)]
-            ),
-        ),
-        "last_steps_alone": Mutation(
-            "gradients reach the last τ steps of the sequence alone",
-            lambda direct, w_hh, truncate: zeros_before(ThroughTime.full(direct, w_hh), truncate),
-        ),
-        "zeros_beyond_the_steps": Mutation(
-            "a truncation to more terms than there are steps gives zeros",
-            with_result(lambda found, truncate: found if truncate <= len(found) else torch.zeros_like(found)),
-        ),
+        "one_term_less": Mutation("one term too few is kept", with_arguments(truncate=lambda tau: max(1, tau - 1)),
+            "documents, E42"),
+        "one_term_more": Mutation("one term too many is kept", with_arguments(truncate=lambda tau: tau + 1),
+            "documents, E42"),
+        "cut_into_pieces": Mutation("the steps are cut into pieces of τ, and gradients flow within each alone",
+            lambda direct, w_hh, truncate:
+            torch.cat([ThroughTime.full(piece, w_hh) for piece in direct.split(truncate)])),
+        "last_steps_alone": Mutation("gradients reach the last τ steps of the sequence alone",
+            lambda direct, w_hh, truncate: zeros_before(ThroughTime.full(direct, w_hh), truncate)),
+        "zeros_beyond_the_steps": Mutation("a truncation to more terms than there are steps gives zeros",
+            with_result(lambda found, truncate: found if truncate <= len(found) else torch.zeros_like(found))),
     },
     factors={
-        "kept_as_it_is": Mutation(
-            "what is kept is not divided by π: too small in the mean",
-            with_result(lambda factors, keep: [keep * factor for factor in factors]),
-            "documents, E42",
-        ),
-        "probability_less_one": Mutation(
-            "what is kept is multiplied by π − 1",
-            with_result(lambda factors, keep: [keep * factor * (keep - 1) for factor in factors]),
-            "documents, E42",
-        ),
-        "one_draw_for_all_steps": Mutation(
-            "all steps share a draw", lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1)
-        ),
-        "source_of_its_own": Mutation(
-            "the random source is not the one that torch.manual_seed governs",
-            lambda steps, keep: drawn(torch.rand(steps - 1, generator=OTHER), keep),
-        ),
+        "kept_as_it_is": Mutation("what is kept is not divided by π: too small in the mean",
+            with_result(lambda factors, keep: [keep * factor for factor in factors]), "documents, E42"),
+        "probability_less_one": Mutation("what is kept is multiplied by π − 1",
+            with_result(lambda factors, keep: [keep * factor * (keep - 1) for factor in factors]), "documents, E42"),
+        "one_draw_for_all_steps": Mutation("all steps share a draw",
+            lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1)),
+        "source_of_its_own": Mutation("the random source is not the one that torch.manual_seed governs",
+            lambda steps, keep: drawn(torch.rand(steps - 1, generator=OTHER), keep)),
         "dropped_instead_of_kept": Mutation("π is the probability of dropping", dropped_instead_of_kept),
-        "kept_too_often": Mutation(
-            "a step is kept half again as often as π says: too large in the mean",
-            lambda steps, keep: [1.5 * each for each in ThroughTime.factors(steps, min(1.0, 1.5 * keep))],
-        ),
+        "kept_too_often": Mutation("a step is kept half again as often as π says: too large in the mean",
+            lambda steps, keep: [1.5 * each for each in ThroughTime.factors(steps, min(1.0, 1.5 * keep))]),
     },
-    randomised={
-        "direct_terms_dropped": Mutation("the direct terms are dropped as well", with_arguments(direct=dropped_too))
-    },
-)
+    randomised={"direct_terms_dropped": Mutation("the direct terms are dropped as well",
+        with_arguments(direct=dropped_too))},
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

@@ -143,12 +143,9 @@ class Masking:
 
 
 WORDS = {
-    "selected": "are selected",
-    "untouched": "stay untouched",
-    "mask": "become the mask token",
-    "random": "become a random token",
-    "kept": "stay as they are, though selected",
-}
+    "selected": "are selected", "untouched": "stay untouched", "mask": "become the mask token",
+    "random": "become a random token", "kept": "stay as they are, though selected",
+}  # fmt: skip
 Judge = Callable[[Sequence[Masking]], list[Share]]
 """Counts in the outputs of the calls of a case."""
 
@@ -597,113 +594,77 @@ MUTANTS = [reads_in_memory_order(Corrupting()), reuses_output(Corrupting())]
 MUTANTS += mutants(
     Corrupting,
     whole={
-        "clamps_share": Mutation(
-            "shares are clamped to [0, 1]", with_arguments(select=lambda select: min(1.0, max(0.0, select)))
-        ),
-        "never_the_mask_token": Mutation(
-            "what is the mask token already is never selected",
-            with_arguments(special=lambda special, tokens, mask_token: special | (tokens == mask_token)),
-        ),
+        "clamps_share": Mutation("shares are clamped to [0, 1]",
+            with_arguments(select=lambda select: min(1.0, max(0.0, select)))),
+        "never_the_mask_token": Mutation("what is the mask token already is never selected",
+            with_arguments(special=lambda special, tokens, mask_token: special | (tokens == mask_token))),
     },
-    check={
-        "accepts_foreign_tokens": Mutation("unknown tokens are accepted", with_arguments(arguments=within_vocabulary))
-    },
+    check={"accepts_foreign_tokens": Mutation("unknown tokens are accepted",
+        with_arguments(arguments=within_vocabulary))},
     source={
-        "same_mask_every_call": Mutation(
-            "every call selects the same", lambda: Source().manual_seed(0), "before RoBERTa (arXiv 1907.11692)"
-        ),
+        "same_mask_every_call": Mutation("every call selects the same", lambda: Source().manual_seed(0),
+            "before RoBERTa (arXiv 1907.11692)"),
         "source_of_its_own": Mutation("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
     },
     free={
         "selects_special": Mutation("special tokens are selected like others", torch.ones_like),
-        "selects_special_alone": Mutation(
-            "the flags are inverted: only special tokens are selected", lambda special: special
-        ),
-        "transposed_special": Mutation(
-            "the flags are transposed where they are square", with_arguments(special=turned)
-        ),
+        "selects_special_alone": Mutation("the flags are inverted: only special tokens are selected",
+            lambda special: special),
+        "transposed_special": Mutation("the flags are transposed where they are square",
+            with_arguments(special=turned)),
     },
     share={
         "fixed_share": Mutation("15 % are selected, whatever the share", lambda select, free: 0.15),
-        "share_of_all": Mutation(
-            "the share is of all tokens, the special ones included",
-            lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1),
-            "BERT's own data",
-        ),
+        "share_of_all": Mutation("the share is of all tokens, the special ones included",
+            lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1), "BERT's own data"),
     },
     choose={
-        "selects_ten_percent": Mutation(
-            "10 % are selected where 15 % should be",
-            with_arguments(share=lambda share: 0.1 if share == 0.15 else share),
-        ),
-        "selects_a_tenth_too_rarely": Mutation(
-            "a tenth fewer tokens are selected than the share says",
-            with_arguments(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share),
-        ),
-        "same_for_all_items": Mutation(
-            "the same places are selected in all items",
-            lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free,
-        ),
+        "selects_ten_percent": Mutation("10 % are selected where 15 % should be",
+            with_arguments(share=lambda share: 0.1 if share == 0.15 else share)),
+        "selects_a_tenth_too_rarely": Mutation("a tenth fewer tokens are selected than the share says",
+            with_arguments(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share)),
+        "same_for_all_items": Mutation("the same places are selected in all items",
+            lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free),
         "every_seventh": Mutation("every seventh token is selected, from a random one on", every_seventh),
         "never_the_last": Mutation("the last token of an item is never selected", with_result(never_the_last)),
-        "first_512": Mutation(
-            "tokens beyond the 512th are never selected",
-            with_result(filled_beyond(512, False)),
-            "the usual longest input of BERT",
-        ),
+        "first_512": Mutation("tokens beyond the 512th are never selected", with_result(filled_beyond(512, False)),
+            "the usual longest input of BERT"),
         "at_least_one": Mutation("each item has a selected token", with_result(at_least_one), "BERT's own data"),
     },
     fates={
-        "always_mask": Mutation(
-            "all that is selected becomes the mask token",
-            lambda selected, source: torch.full(selected.shape, MASK),
-            "documents, E10",
-        ),
+        "always_mask": Mutation("all that is selected becomes the mask token",
+            lambda selected, source: torch.full(selected.shape, MASK), "documents, E10"),
         "none_kept": Mutation("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
         "none_random": Mutation("nothing becomes a random token: 20 % stay as they are", fated_by(0.8, 0.0)),
         "ninety_masked": Mutation("90 %, 5 % and 5 % meet their fates", fated_by(0.9, 0.05)),
-        "one_fate_for_a_call": Mutation(
-            "one draw decides the fate of all that is selected in a call",
-            lambda selected, source: Corrupting.fates(selected[:1, :1], source).expand_as(selected),
-        ),
+        "one_fate_for_a_call": Mutation("one draw decides the fate of all that is selected in a call",
+            lambda selected, source: Corrupting.fates(selected[:1, :1], source).expand_as(selected)),
         "eleven_random": Mutation("80 %, 11 % and 9 % meet their fates", fated_by(0.8, 0.11)),
         "fates_in_order": Mutation(
             "fates go by order: the first 80 % of an item's selected tokens become the mask token",
-            lambda selected, source: fated(ranks(selected)),
-        ),
+            lambda selected, source: fated(ranks(selected))),
         "fates_shared_by_two_items": Mutation("neighbouring items share fates", shared_by_two(Corrupting.fates)),
     },
     noise={
-        "never_the_last_token": Mutation(
-            "the last token is never drawn", with_arguments(vocab_size=lambda vocab_size: max(1, vocab_size - 1))
-        ),
-        "one_token_too_many": Mutation(
-            "one token too many is drawn from", with_arguments(vocab_size=lambda vocab_size: vocab_size + 1)
-        ),
-        "first_30522": Mutation(
-            "only the first 30,522 tokens are drawn",
-            with_arguments(vocab_size=lambda vocab_size: min(vocab_size, 30_522)),
-        ),
+        "never_the_last_token": Mutation("the last token is never drawn",
+            with_arguments(vocab_size=lambda vocab_size: max(1, vocab_size - 1))),
+        "one_token_too_many": Mutation("one token too many is drawn from",
+            with_arguments(vocab_size=lambda vocab_size: vocab_size + 1)),
+        "first_30522": Mutation("only the first 30,522 tokens are drawn",
+            with_arguments(vocab_size=lambda vocab_size: min(vocab_size, 30_522))),
         "random_from_the_batch": Mutation("random tokens are drawn from the batch", from_the_batch),
     },
     label={
-        "labels_what_became": Mutation(
-            "the labels hold what the tokens became",
-            lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED),
-        ),
-        "kept_without_label": Mutation(
-            "selected tokens that stay as they are have no label",
-            lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED),
-        ),
-        "ignored_is_minus_one": Mutation(
-            "tokens that are not to be predicted have the label −1",
-            lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
-        ),
+        "labels_what_became": Mutation("the labels hold what the tokens became",
+            lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED)),
+        "kept_without_label": Mutation("selected tokens that stay as they are have no label",
+            lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED)),
+        "ignored_is_minus_one": Mutation("tokens that are not to be predicted have the label −1",
+            lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1)),
     },
-    stack={
-        "labels_first": Mutation("the labels come first", lambda corrupted, labels: torch.stack([labels, corrupted])),
-    },
-)
+    stack={"labels_first": Mutation("the labels come first",
+        lambda corrupted, labels: torch.stack([labels, corrupted]))},
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

@@ -49,12 +49,9 @@ VALUE_WIDTHS: Mapping[str, Callable[[int], int]] = {
     "narrower_v": lambda width: width // 2 + 1,
 }
 WINDOWS = {
-    "no_window": None,
-    "window_left": (3, 0),
-    "window_both": (2, 4),
-    "window_right": (None, 1),
+    "no_window": None, "window_left": (3, 0), "window_both": (2, 4), "window_right": (None, 1),
     "long_window": (64, 64),
-}
+}  # fmt: skip
 SCALES = {"default_scale": None, "small_scale": 0.05, "negative_scale": -0.3}
 SOFTCAPS = {"no_softcap": None, "softcap": 1.5}
 SINKS = {"no_sinks": False, "sinks": True}

@@ -85,13 +85,8 @@ CONTRACT = declare(
     __name__,
     FEATURES,
     {
-        "max_seqlen_q": ("max_seqlen",),
-        "max_seqlen_k": ("max_seqlen",),
-        "scale": ("scale",),
-        "is_causal": ("causal",),
-        "window": ("window",),
-        "softcap": ("softcap",),
-        "sinks": ("sinks",),
+        "max_seqlen_q": ("max_seqlen",), "max_seqlen_k": ("max_seqlen",), "scale": ("scale",),
+        "is_causal": ("causal",), "window": ("window",), "softcap": ("softcap",), "sinks": ("sinks",),
     },
     also={
         "gqa": lambda call: call.tensors["query"].shape[1] != call.tensors["key"].shape[1],
@@ -108,4 +103,4 @@ CONTRACT = declare(
     aliases={"varlen": "items", "empty": "items", "lengths": "items", "gqa": "heads", "is_causal": "causal"},
     baseline="matmul",
     lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "combined.array"},
-)
+)  # fmt: skip

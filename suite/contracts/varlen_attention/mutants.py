@@ -221,9 +221,8 @@ LENGTHS = {
     "ignores_lengths": Mutation("cu_seqlens are ignored: tokens attend to other items of the pack",
         with_result(lambda items: [Item(slice(0, items[-1].rows.stop), slice(0, items[-1].keys.stop))]),
         "flash-attention issue 1104, HunyuanVideo issue 310"),
-    "reads_offsets_of_queries_for_keys": Mutation("keys begin where the queries of the item do",
-        with_result(lambda items: [item._replace(keys=slice(item.rows.start, item.rows.start + _count(item)))
-            for item in items])),
+    "reads_offsets_of_queries_for_keys": Mutation("keys begin where the queries of the item do", with_result(
+        lambda items: [item._replace(keys=slice(item.rows.start, item.rows.start + _count(item))) for item in items])),
     "takes_lengths_of_queries_for_keys": Mutation("an item is taken to have as many keys as queries",
         with_arguments(key_ends=lambda key_ends, ends: ends)),
     "sees_first_key_of_next_item": Mutation("an item sees the first key of the next one",
@@ -248,9 +247,8 @@ LENGTHS = {
         _read(lambda item, items, ends, longest, longest_key: min(_count(item), longest))),
     "stops_at_length_of_first": Mutation("no item reads more keys than the first one has",
         _read(lambda item, items, ends, longest, longest_key: min(_count(item), _count(items[0])))),
-    "reads_to_end_of_buffer": Mutation("the last item reads all rows that are left",
-        with_result(lambda items, total: [*items[:-1], items[-1]._replace(keys=slice(items[-1].keys.start, total))]),
-        "TransformerEngine issue 3331"),
+    "reads_to_end_of_buffer": Mutation("the last item reads all rows that are left", with_result(lambda items, total:
+        [*items[:-1], items[-1]._replace(keys=slice(items[-1].keys.start, total))]), "TransformerEngine issue 3331"),
     **{f"reads_whole_tiles_of_{tile}": Mutation(f"keys are read in whole tiles of {tile}, beyond the end of the item",
         _keys(partial(_up_to_a_tile, tile))) for tile in (16, 64, 128)},
 }  # fmt: skip

@@ -229,9 +229,7 @@ MUTANTS = [
             "adds_new_keys": Mutation("new keys are added to the numbers in their slots",
                 with_arguments(new=lambda new, cache, places: new + cache[places])),
         },
-        append_values={
-            "appends_keys_alone": Mutation("new values are not appended", lambda cache, places, new: None),
-        },
+        append_values={"appends_keys_alone": Mutation("new values are not appended", lambda cache, places, new: None)},
         lengths={
             "all_lengths_are_the_longest": Mutation("all items have the largest length",
                 with_result(lambda lengths: [max(lengths)] * len(lengths))),
@@ -248,9 +246,8 @@ MUTANTS = [
             "one_key_less": Mutation("the last key is not attended to: lengths are taken as their last index",
                 lambda lengths, added, size: [max(length + added - 1, 0) for length in lengths],
                 "vllm pull 936 and others"),
-            "one_key_more": Mutation("the slot behind the last key is attended to",
-                lambda lengths, added, size: [length + added + 1 for length in lengths],
-                "seqlens_k of GroupQueryAttention is the total less one"),
+            "one_key_more": Mutation("the slot behind the last key is attended to", lambda lengths, added, size:
+                [length + added + 1 for length in lengths], "seqlens_k of GroupQueryAttention is the total less one"),
             "last_page_is_full": Mutation("the last page is attended to as if it were full", _whole_pages,
                 "sglang-jax pull 1557"),
             "one_new_token": Mutation("one new token is attended to, however many there are",
@@ -263,14 +260,12 @@ MUTANTS = [
                 with_result(_forgets_last_page)),
             "ends_at_512": Mutation("keys beyond the 512th are not read", with_result(lambda positions:
                 positions[:512])),
-            "drops_ragged_tile": Mutation("keys beyond the last whole tile of 64 are not read",
-                with_result(lambda positions: positions[: len(positions) // 64 * 64] if len(positions) > 64
-                    else positions)),
+            "drops_ragged_tile": Mutation("keys beyond the last whole tile of 64 are not read", with_result(
+                lambda positions: positions[: len(positions) // 64 * 64] if len(positions) > 64 else positions)),
         },
         read_places={
-            "ends_pages_at_128": Mutation("slots of a page beyond the 128th repeat it",
-                with_result(lambda places, table: (places[0], places[1].clamp_max(127)) if table.shape[1] > 1
-                    else places)),
+            "ends_pages_at_128": Mutation("slots of a page beyond the 128th repeat it", with_result(
+                lambda places, table: (places[0], places[1].clamp_max(127)) if table.shape[1] > 1 else places)),
             "reads_shared_pages_once": Mutation("the first page of the item before is read by it alone", _unshared),
             "reads_pages_of_first_item": Mutation("all items read the pages of the first", _first_item),
             "reads_pages_of_next_item": Mutation("items read the slots of the next one", _next_item),
@@ -278,15 +273,12 @@ MUTANTS = [
             "reads_pages_backwards": Mutation("the pages of an item are read from its last to its first", _backwards),
             "repeats_first_page": Mutation("all pages of an item are its first", _repeats_first_page),
         },
-        table={
-            "ignores_block_table": Mutation("pages are read and written in the pool's order",
-                with_result(_logical)),
-        },
+        table={"ignores_block_table": Mutation("pages are read and written in the pool's order",
+            with_result(_logical))},
         spread={
             "interleaves_groups": Mutation("query head x reads key head x mod g",
                 lambda keys, heads: keys.repeat(1, heads // max(keys.shape[1], 1), 1)),
-            "reads_first_key_head": Mutation("all query heads read the first key head",
-                with_result(first_for_all(1))),
+            "reads_first_key_head": Mutation("all query heads read the first key head", with_result(first_for_all(1))),
         },
         factor={
             "unscaled": Mutation("the scores are not divided by √e", lambda scale, width: 1.0
@@ -296,10 +288,8 @@ MUTANTS = [
                 with_arguments(scale=lambda scale: scale or None)),
             "scale_is_absolute": Mutation("the sign of the scale is lost", with_arguments(scale=unless_none(abs))),
         },
-        scores={
-            "reads_64_features": Mutation("features beyond the 64th are not multiplied",
-                with_arguments(query=lambda query: query.where(torch.arange(query.shape[-1]) < 64, 0.0))),
-        },
+        scores={"reads_64_features": Mutation("features beyond the 64th are not multiplied",
+            with_arguments(query=lambda query: query.where(torch.arange(query.shape[-1]) < 64, 0.0)))},
         query_positions={
             "causal_upper_left": Mutation("positions of queries count from the first key",
                 with_result(_from_first_key), "flash-attention before 2.1; onnxruntime issue 29020"),
@@ -342,9 +332,8 @@ MUTANTS = [
                 with_result(lambda weights, seen: weights.masked_fill(~seen.any(-1, keepdim=True), math.nan))),
             "empty_row_is_mean": Mutation("a query without visible keys gets the mean of all keys",
                 with_result(_even_where_empty), "MLX, JAX"),
-            "no_maximum": Mutation("the largest score is not subtracted",
-                lambda scores, seen: (scores.exp() * seen) / (scores.exp() * seen).sum(-1, keepdim=True).clamp_min(
-                    1e-30)),
+            "no_maximum": Mutation("the largest score is not subtracted", lambda scores, seen:
+                (scores.exp() * seen) / (scores.exp() * seen).sum(-1, keepdim=True).clamp_min(1e-30)),
         },
     ),
 ]  # fmt: skip

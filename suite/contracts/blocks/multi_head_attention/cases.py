@@ -96,95 +96,94 @@ def sizes() -> Iterator[Case]:
     yield case("output_map/square_biased", "a square map with a bias", out_width=8, biases=("b_output",))
 
 
-def one_sequence() -> Iterator[Case]:
+def one_sequence() -> list[Case]:
     """Self-attention with the options of other cases: modules with one input have these alone."""
     mapped: dict[str, Any] = {"out_width": 8, "biases": BIASES, **SELF}
-    yield case("heads/one_sequence", "self-attention, 12 heads", **SELF | {"num_heads": 12, "head_width": 2})
-    yield case("heads/one_item", "self-attention of one item with one head", **SELF | {"batch": 1, "num_heads": 1})
     square = {"batch": 4, "num_heads": 4, "queries": 4, "keys": 4}
-    yield case("heads/square_sequence", "as many items as heads and positions", **SELF | square)
-    yield case("output_map/biased_sequence", "self-attention, all biases and a square map", **mapped)
-    yield case("output_map/one_sequence", "self-attention, a square map", **SELF, out_width=8)
-    yield case("mask/one_sequence", "self-attention, lengths", mask=lambda _: valid([3, 4], 5)[:, None], **SELF)
-    yield case("mask/of_sequence", "self-attention, two axes: the same for all items", mask=random_mask(5, 5), **SELF)
-    yield case("causal/one_sequence", "self-attention", is_causal=True, **SELF)
-    yield case("output_map/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped)
     long = {"queries": 70, "keys": 70, "num_heads": 3}
-    yield case("causal/long_sequence", "self-attention of 70 positions", is_causal=True, **SELF | long)
-    yield case(
-        "numerics/one_sequence", "scores whose exponentials overflow", PRECISE, is_causal=True, peak=400.0, **SELF
-    )
-    yield case("weights/one_sequence", "the weights of self-attention", need_weights=True, **SELF)
-    yield case("weights/causal_sequence", "the same, causal", need_weights=True, is_causal=True, **SELF)
-    yield repeated(case("again/one_sequence", "self-attention three times", PRECISE, is_causal=True, **SELF))
+    return [
+        case("heads/one_sequence", "self-attention, 12 heads", **SELF | {"num_heads": 12, "head_width": 2}),
+        case("heads/one_item", "self-attention of one item with one head", **SELF | {"batch": 1, "num_heads": 1}),
+        case("heads/square_sequence", "as many items as heads and positions", **SELF | square),
+        case("output_map/biased_sequence", "self-attention, all biases and a square map", **mapped),
+        case("output_map/one_sequence", "self-attention, a square map", **SELF, out_width=8),
+        case("mask/one_sequence", "self-attention, lengths", mask=lambda _: valid([3, 4], 5)[:, None], **SELF),
+        case("mask/of_sequence", "self-attention, two axes: the same for all items", mask=random_mask(5, 5), **SELF),
+        case("causal/one_sequence", "self-attention", is_causal=True, **SELF),
+        case("output_map/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped),
+        case("causal/long_sequence", "self-attention of 70 positions", is_causal=True, **SELF | long),
+        case(
+            "numerics/one_sequence", "scores whose exponentials overflow", PRECISE, is_causal=True, peak=400.0, **SELF
+        ),
+        case("weights/one_sequence", "the weights of self-attention", need_weights=True, **SELF),
+        case("weights/causal_sequence", "the same, causal", need_weights=True, is_causal=True, **SELF),
+        repeated(case("again/one_sequence", "self-attention three times", PRECISE, is_causal=True, **SELF)),
+    ]
 
 
-def masks() -> Iterator[Case]:
+def masks() -> list[Case]:
     """Boolean masks, is_causal, and large scores."""
     low = {"peak": 3e10, "size": np.array([3e-3, 1.0])[:, None, None]}
     single = {"queries": 1, "num_heads": 1, "head_width": 8}
     low_scores = "visible scores below −10⁴ in one item, below −10⁹ in the other"
-    yield case("mask/whole", "a mask for each query of each head of each item", mask=random_mask(2, 2, 5, 7))
-    yield case("mask/by_item", "lengths: the same for all heads and queries", mask=lambda _: valid([3, 6], 7)[:, None])
-    yield case("mask/by_query", "two axes: the same for all items and heads", mask=random_mask(5, 7))
-    yield case(
-        "mask/as_many_items", "two axes belong to queries and keys, not to items", queries=2, mask=random_mask(2, 7)
-    )
-    yield case("mask/square", "a square mask", queries=7, mask=random_mask(2, 1, 7, 7))
-    yield case("mask/all", "a mask that hides nothing", mask=lambda _: np.ones((2, 1, 5, 7), bool))
-    yield case("mask/one_query", "a single query and head", PRECISE, batch=3, mask=random_mask(3, 1, 1, 7), **single)
-    yield case("mask/empty_rows", "queries without visible keys give zeros", mask=with_empty_rows)
-    yield case("causal/square", "as many keys as queries", queries=6, keys=6, is_causal=True)
-    yield case("causal/one_query", "a single query sees the first key only", PRECISE, is_causal=True, **single)
-    yield case("causal/long", "67 queries and 70 keys", batch=1, queries=67, keys=70, is_causal=True)
-    yield case("causal/low_scores", low_scores, PRECISE, queries=3, is_causal=True, **low)
-    yield case(
-        "causal/mapped",
-        "biases and an output map",
-        queries=6,
-        keys=6,
-        out_width=5,
-        biases=("b_value", "b_output"),
-        is_causal=True,
-    )
-    yield case("numerics/low_scores", low_scores, PRECISE, mask=lambda _: valid([1, 2], 7)[:, None], **low)
-    yield case("numerics/large_scores", "scores whose exponentials overflow", PRECISE, peak=400.0)
+    return [
+        case("mask/whole", "a mask for each query of each head of each item", mask=random_mask(2, 2, 5, 7)),
+        case("mask/by_item", "lengths: the same for all heads and queries", mask=lambda _: valid([3, 6], 7)[:, None]),
+        case("mask/by_query", "two axes: the same for all items and heads", mask=random_mask(5, 7)),
+        case("mask/as_many_items", "two axes belong to queries and keys, not to items", queries=2,
+            mask=random_mask(2, 7)),
+        case("mask/square", "a square mask", queries=7, mask=random_mask(2, 1, 7, 7)),
+        case("mask/all", "a mask that hides nothing", mask=lambda _: np.ones((2, 1, 5, 7), bool)),
+        case("mask/one_query", "a single query and head", PRECISE, batch=3, mask=random_mask(3, 1, 1, 7), **single),
+        case("mask/empty_rows", "queries without visible keys give zeros", mask=with_empty_rows),
+        case("causal/square", "as many keys as queries", queries=6, keys=6, is_causal=True),
+        case("causal/one_query", "a single query sees the first key only", PRECISE, is_causal=True, **single),
+        case("causal/long", "67 queries and 70 keys", batch=1, queries=67, keys=70, is_causal=True),
+        case("causal/low_scores", low_scores, PRECISE, queries=3, is_causal=True, **low),
+        case("causal/mapped", "biases and an output map", queries=6, keys=6, out_width=5,
+            biases=("b_value", "b_output"), is_causal=True),
+        case("numerics/low_scores", low_scores, PRECISE, mask=lambda _: valid([1, 2], 7)[:, None], **low),
+        case("numerics/large_scores", "scores whose exponentials overflow", PRECISE, peak=400.0),
+    ]  # fmt: skip
 
 
-def dropout() -> Iterator[Case]:
+def dropout() -> list[Case]:
     """p = 0 and p = 1 exactly, masks read back exactly, and the statistics of many draws."""
-    yield case("dropout/zero", "p = 0 is exact", dropout_p=0.0)
-    yield case("dropout/one", "p = 1 gives zeros in every head", dropout_p=1.0)
-    yield case("dropout/one_mapped", "p = 1 leaves the output's bias", dropout_p=1.0, out_width=5, biases=BIASES)
-    yield _kept("kept", "kept weights are multiplied by 1/(1 − p)")
-    yield _kept("kept_rarely_dropped", "1/(1 − p) far from 1/p", p=0.1)
-    yield _kept("kept_causal", "with is_causal", is_causal=True)
-    yield _kept("kept_masked", "with a mask", mask=lambda random: random.random((2, 1, 8, 8)) < 0.7)
-    yield _kept("kept_one_query", "a single query and head", batch=6, queries=1, num_heads=1)
-    yield _kept("kept_mapped", "other values, their bias and an output map", mapped=True)
-    yield _counted("share", "the share of kept weights", kept_share, p=0.1, items=16, num_heads=8, size=26)
-    yield _counted("independent", "heads, items, queries and keys have their own draws", neighbours)
-    yield _counted("seeds", "torch.manual_seed determines the draw", repeated_draws, seeds=(3, 3, 4))
-    yield _counted("successive_calls", "the generator advances", repeated_draws, seeds=(3, None))
+    return [
+        case("dropout/zero", "p = 0 is exact", dropout_p=0.0),
+        case("dropout/one", "p = 1 gives zeros in every head", dropout_p=1.0),
+        case("dropout/one_mapped", "p = 1 leaves the output's bias", dropout_p=1.0, out_width=5, biases=BIASES),
+        _kept("kept", "kept weights are multiplied by 1/(1 − p)"),
+        _kept("kept_rarely_dropped", "1/(1 − p) far from 1/p", p=0.1),
+        _kept("kept_causal", "with is_causal", is_causal=True),
+        _kept("kept_masked", "with a mask", mask=lambda random: random.random((2, 1, 8, 8)) < 0.7),
+        _kept("kept_one_query", "a single query and head", batch=6, queries=1, num_heads=1),
+        _kept("kept_mapped", "other values, their bias and an output map", mapped=True),
+        _counted("share", "the share of kept weights", kept_share, p=0.1, items=16, num_heads=8, size=26),
+        _counted("independent", "heads, items, queries and keys have their own draws", neighbours),
+        _counted("seeds", "torch.manual_seed determines the draw", repeated_draws, seeds=(3, 3, 4)),
+        _counted("successive_calls", "the generator advances", repeated_draws, seeds=(3, None)),
+    ]
 
 
-def weights() -> Iterator[Case]:
+def weights() -> list[Case]:
     """Returned attention weights, also with dropout, which does not change them."""
     alike: dict[str, Any] = {"batch": 3, "queries": 3, "keys": 3, "num_heads": 3, "head_width": 3}
     shown: dict[str, Any] = {"need_weights": True}
     dropped = case(
         "weights/dropped", "the weights before dropout", PRECISE, dropout_p=0.4, is_causal=True, **EIGHT, **shown
     )
-    yield case("weights/usual", "every head", **shown)
-    yield case(
-        "weights/masked", "hidden keys and empty rows have 0", mask=with_empty_rows, out_width=5, biases=BIASES, **shown
-    )
-    yield case("weights/causal", "later keys have 0", queries=7, is_causal=True, **shown)
-    yield case("weights/square", "as many heads as items, queries and keys", PRECISE, **alike, **shown)
-    yield case("weights/no_keys", "no keys: no weights", PRECISE, keys=0, **shown)
-    yield repeated(case("again/weights", "three calls", PRECISE, **shown))
-    yield case("weights/all_dropped", "the weights before dropout with p = 1", PRECISE, dropout_p=1.0, **shown)
-    yield DropoutCase(ShowingWeights(dropped), DroppedInHeads())
+    return [
+        case("weights/usual", "every head", **shown),
+        case("weights/masked", "hidden keys and empty rows have 0", mask=with_empty_rows, out_width=5, biases=BIASES,
+            **shown),
+        case("weights/causal", "later keys have 0", queries=7, is_causal=True, **shown),
+        case("weights/square", "as many heads as items, queries and keys", PRECISE, **alike, **shown),
+        case("weights/no_keys", "no keys: no weights", PRECISE, keys=0, **shown),
+        repeated(case("again/weights", "three calls", PRECISE, **shown)),
+        case("weights/all_dropped", "the weights before dropout with p = 1", PRECISE, dropout_p=1.0, **shown),
+        DropoutCase(ShowingWeights(dropped), DroppedInHeads()),
+    ]  # fmt: skip
 
 
 EIGHT: dict[str, Any] = {"queries": 8, "keys": 8, "head_width": 8, "peak": 1.0}
@@ -266,26 +265,18 @@ def backend() -> Iterator[BackendCase]:
     dropped = case("dropout/plugged", "dropout of 0.4", ("float32",), dropout_p=0.4, **EIGHT)
     cases: list[Case] = [
         case("plug/called", "called once, for all heads of all items, in the query's dtype"),
-        case(
-            "plug/masked", "a mask, biases and an output map", mask=random_mask(2, 2, 5, 7), out_width=5, biases=BIASES
-        ),
+        case("plug/masked", "a mask, biases and an output map", mask=random_mask(2, 2, 5, 7), out_width=5,
+            biases=BIASES),
         case("causal/plugged", "is_causal, more heads than items", PRECISE, batch=1, num_heads=3, is_causal=True),
-        case(
-            "plug/by_query", "a mask of two axes, other widths", PRECISE, mask=random_mask(4, 7), out_width=5, **cross
-        ),
+        case("plug/by_query", "a mask of two axes, other widths", PRECISE, mask=random_mask(4, 7), out_width=5,
+            **cross),
         out_of_order(case("layout/plugged", "tensors with reversed axes and gaps", PRECISE, mask=mask)),
         case("dropout/plugged_certain", "dropout with p = 1", PRECISE, dropout_p=1.0, out_width=5, biases=BIASES),
         case("plug/weights", "the backend's weights are read off it", PRECISE, mask=mask, **shown),
-        case(
-            "plug/weights_dropped",
-            "its weights are read without dropout",
-            PRECISE,
-            is_causal=True,
-            dropout_p=1.0,
-            **shown,
-        ),
+        case("plug/weights_dropped", "its weights are read without dropout", PRECISE, is_causal=True, dropout_p=1.0,
+            **shown),
         DropoutCase(ShowingWeights(dropped), DroppedInHeads()),
-    ]
+    ]  # fmt: skip
     return (BackendCase(case, scripts) for case in cases)
 
 

@@ -74,12 +74,9 @@ FEATURES = {
 }
 """Features of the heads have the names of the contract `attention`, so that those a backend lacks count here too."""
 PARAMETERS = {
-    "attn_mask": ("bool_mask",),
-    "is_causal": ("causal",),
-    "dropout_p": ("dropout",),
-    "w_output": ("output_map",),
+    "attn_mask": ("bool_mask",), "is_causal": ("causal",), "dropout_p": ("dropout",), "w_output": ("output_map",),
     "need_weights": ("weights",),
-} | dict.fromkeys(BIASES, ("bias",))
+} | dict.fromkeys(BIASES, ("bias",))  # fmt: skip
 
 
 def _large(call: Call) -> bool:

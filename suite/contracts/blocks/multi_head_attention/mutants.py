@@ -75,158 +75,95 @@ ACCEPTED = mutants(
     MultiHead,
     whole={
         "fewer_heads_where_they_do_not_divide": Mutation(
-            "heads that do not divide the columns are reduced until they do",
-            with_arguments(num_heads=_fewer_heads),
-            "documents, E4",
-        ),
-        "mask_of_3_axes_for_heads": Mutation(
-            "a mask of 3 axes is read as heads, queries and keys",
-            with_arguments(attn_mask=unless_none(lambda mask: mask[None] if mask.dim() == 3 else mask)),
-            "documents, E7",
-        ),
-        "mask_of_more_items": Mutation(
-            "a mask for too many items is cropped",
-            with_arguments(attn_mask=unless_none(lambda mask, query: mask[: len(query)] if mask.dim() == 4 else mask)),
-        ),
-        "numbers_for_mask": Mutation(
-            "a mask of numbers is accepted: all but zeros are visible",
-            with_arguments(attn_mask=unless_none(torch.Tensor.bool)),
-        ),
-        "ignored_lone_output_bias": Mutation(
-            "an output bias without an output map is ignored",
-            with_arguments(b_output=lambda b_output, w_output: None if w_output is None else b_output),
-        ),
-        "broadcasts_item": Mutation(
-            "keys and values of one item serve all queries", with_arguments(key=for_all_items, value=for_all_items)
-        ),
-        "broadcast_biases": Mutation(
-            "a bias with one entry is broadcast",
-            with_arguments(
-                b_query=unless_none(lambda bias, w_query: _for_all_columns(bias, w_query)),
-                b_key=unless_none(lambda bias, w_key: _for_all_columns(bias, w_key)),
-                b_value=unless_none(lambda bias, w_value: _for_all_columns(bias, w_value)),
-            ),
-        ),
-        "clamped_dropout": Mutation(
-            "a probability outside [0, 1] is clamped", with_arguments(dropout_p=lambda p: min(1.0, max(0.0, p)))
-        ),
+            "heads that do not divide the columns are reduced until they do", with_arguments(num_heads=_fewer_heads),
+            "documents, E4"),
+        "mask_of_3_axes_for_heads": Mutation("a mask of 3 axes is read as heads, queries and keys", with_arguments(
+            attn_mask=unless_none(lambda mask: mask[None] if mask.dim() == 3 else mask)), "documents, E7"),
+        "mask_of_more_items": Mutation("a mask for too many items is cropped",
+            with_arguments(attn_mask=unless_none(lambda mask, query: mask[: len(query)] if mask.dim() == 4 else mask))),
+        "numbers_for_mask": Mutation("a mask of numbers is accepted: all but zeros are visible",
+            with_arguments(attn_mask=unless_none(torch.Tensor.bool))),
+        "ignored_lone_output_bias": Mutation("an output bias without an output map is ignored",
+            with_arguments(b_output=lambda b_output, w_output: None if w_output is None else b_output)),
+        "broadcasts_item": Mutation("keys and values of one item serve all queries",
+            with_arguments(key=for_all_items, value=for_all_items)),
+        "broadcast_biases": Mutation("a bias with one entry is broadcast",
+            with_arguments(b_query=unless_none(lambda bias, w_query: _for_all_columns(bias, w_query)),
+            b_key=unless_none(lambda bias, w_key: _for_all_columns(bias, w_key)),
+            b_value=unless_none(lambda bias, w_value: _for_all_columns(bias, w_value)))),
+        "clamped_dropout": Mutation("a probability outside [0, 1] is clamped",
+            with_arguments(dropout_p=lambda p: min(1.0, max(0.0, p)))),
     },
-)
+)  # fmt: skip
 MAPS = mutants(
     MultiHead,
     whole={
-        "key_weights_by_query_weights": Mutation(
-            "the queries' weights serve the keys too where the shapes allow it",
-            with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key),
-        ),
-        "value_weights_by_key_weights": Mutation(
-            "the keys' weights serve the values too where the shapes allow it",
-            with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value),
-        ),
+        "key_weights_by_query_weights": Mutation("the queries' weights serve the keys too where the shapes allow it",
+            with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
+        "value_weights_by_key_weights": Mutation("the keys' weights serve the values too where the shapes allow it",
+            with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value)),
         "swapped_query_and_key_weights": Mutation(
             "the weights of queries and keys are swapped where the shapes allow it",
+            with_arguments(w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
+            w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
+        "output_map_of_values": Mutation("the values' weights serve the output too where the shapes allow it",
             with_arguments(
-                w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
-                w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key,
-            ),
-        ),
-        "output_map_of_values": Mutation(
-            "the values' weights serve the output too where the shapes allow it",
-            with_arguments(
-                w_output=unless_none(lambda w_output, w_value: w_value if w_output.shape == w_value.shape else w_output)
-            ),
-        ),
-        "swapped_items_and_queries": Mutation(
-            "items and queries are swapped where the two axes have one size",
-            with_arguments(query=swapped_where_equal(rank=3)),
-        ),
-        "swapped_items_and_keys": Mutation(
-            "items and keys are swapped where the two axes have one size",
-            with_arguments(key=swapped_where_equal(rank=3), value=swapped_where_equal(rank=3)),
-        ),
-        "scaled_by_query_width": Mutation(
-            "the head width is computed from the width of unmapped queries",
-            with_arguments(w_query=_scaled_by_width, b_query=unless_none(_scaled_by_width)),
-            "documents, E3",
-        ),
-        "forgets_biases_of_one_tensor": Mutation(
-            "self-attention of one tensor takes a fast path without biases",
-            with_arguments(b_query=_none_for_one_tensor, b_key=_none_for_one_tensor, b_value=_none_for_one_tensor),
-        ),
+            w_output=unless_none(lambda w_output, w_value: w_value if w_output.shape == w_value.shape else w_output))),
+        "swapped_items_and_queries": Mutation("items and queries are swapped where the two axes have one size",
+            with_arguments(query=swapped_where_equal(rank=3))),
+        "swapped_items_and_keys": Mutation("items and keys are swapped where the two axes have one size",
+            with_arguments(key=swapped_where_equal(rank=3), value=swapped_where_equal(rank=3))),
+        "scaled_by_query_width": Mutation("the head width is computed from the width of unmapped queries",
+            with_arguments(w_query=_scaled_by_width, b_query=unless_none(_scaled_by_width)), "documents, E3"),
+        "forgets_biases_of_one_tensor": Mutation("self-attention of one tensor takes a fast path without biases",
+            with_arguments(b_query=_none_for_one_tensor, b_key=_none_for_one_tensor, b_value=_none_for_one_tensor)),
     },
     roles={
-        "keys_for_values": Mutation(
-            "keys are taken for values where the shapes allow it",
-            with_arguments(value=lambda value, key: key if key.shape == value.shape else value),
-        ),
-        "swapped_keys_and_values": Mutation(
-            "keys and values are swapped where the shapes allow it",
+        "keys_for_values": Mutation("keys are taken for values where the shapes allow it",
+            with_arguments(value=lambda value, key: key if key.shape == value.shape else value)),
+        "swapped_keys_and_values": Mutation("keys and values are swapped where the shapes allow it",
             lambda query, key, value: (query, value, key) if key.shape == value.shape else (query, key, value),
-            "documents, E26",
-        ),
-        "queries_from_keys": Mutation(
-            "queries are taken from the keys where the shapes allow it",
-            with_arguments(query=lambda query, key: key if key.shape == query.shape else query),
-        ),
+            "documents, E26"),
+        "queries_from_keys": Mutation("queries are taken from the keys where the shapes allow it",
+            with_arguments(query=lambda query, key: key if key.shape == query.shape else query)),
     },
     to_queries={
-        "transposed_query_weights": Mutation(
-            "the queries' weights are transposed where they are square", with_arguments(weights=turned)
-        ),
+        "transposed_query_weights": Mutation("the queries' weights are transposed where they are square",
+            with_arguments(weights=turned)),
         "query_bias_left_out": Mutation("the queries' bias is left out", _without_bias),
     },
-    to_keys={
-        "transposed_key_weights": Mutation(
-            "the keys' weights are transposed where they are square", with_arguments(weights=turned)
-        )
-    },
-    to_values={
-        "transposed_value_weights": Mutation(
-            "the values' weights are transposed where they are square", with_arguments(weights=turned)
-        )
-    },
+    to_keys={"transposed_key_weights": Mutation("the keys' weights are transposed where they are square",
+        with_arguments(weights=turned))},
+    to_values={"transposed_value_weights": Mutation("the values' weights are transposed where they are square",
+        with_arguments(weights=turned))},
     split={
-        "interleaved_heads": Mutation(
-            "heads are interleaved: column j belongs to head j mod h",
-            lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
-        ),
-        "split_by_reshape": Mutation(
-            "rows are cut into heads instead of columns: a reshape without a transpose",
-            lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads),
-        ),
-        "swapped_items_and_heads": Mutation(
-            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(rank=4))
-        ),
-        "repeated_first_head": Mutation(
-            "all heads are the first", with_result(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))
-        ),
+        "interleaved_heads": Mutation("heads are interleaved: column j belongs to head j mod h",
+            lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)),
+        "split_by_reshape": Mutation("rows are cut into heads instead of columns: a reshape without a transpose",
+            lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads)),
+        "swapped_items_and_heads": Mutation("items and heads are swapped where the two axes have one size",
+            with_result(swapped_where_equal(rank=4))),
+        "repeated_first_head": Mutation("all heads are the first",
+            with_result(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))),
     },
     merge={
-        "merged_by_reshape": Mutation(
-            "heads are merged without moving their axis back",
-            lambda heads: heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3]),
-            "documents, E30",
-        ),
-        "averaged_heads": Mutation(
-            "every head is the mean of all",
-            with_arguments(heads=lambda heads: heads.mean(1, keepdim=True).expand_as(heads)),
-        ),
-        "repeats_head_beyond_8": Mutation(
-            "heads beyond the 8th repeat the 8th", with_arguments(heads=repeated_beyond(8, 1))
-        ),
-        "repeats_query_beyond_64": Mutation(
-            "queries beyond the 64th repeat the 64th", with_arguments(heads=repeated_beyond(64, 2))
-        ),
+        "merged_by_reshape": Mutation("heads are merged without moving their axis back",
+            lambda heads: heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3]), "documents, E30"),
+        "averaged_heads": Mutation("every head is the mean of all",
+            with_arguments(heads=lambda heads: heads.mean(1, keepdim=True).expand_as(heads))),
+        "repeats_head_beyond_8": Mutation("heads beyond the 8th repeat the 8th",
+            with_arguments(heads=repeated_beyond(8, 1))),
+        "repeats_query_beyond_64": Mutation("queries beyond the 64th repeat the 64th",
+            with_arguments(heads=repeated_beyond(64, 2))),
     },
     to_output={
-        "transposed_output_weights": Mutation(
-            "the output's weights are transposed where they are square", with_arguments(weights=turned)
-        ),
+        "transposed_output_weights": Mutation("the output's weights are transposed where they are square",
+            with_arguments(weights=turned)),
         "output_map_left_out": Mutation("a square output map is left out", _without_square_map),
         "output_bias_left_out": Mutation("the output's bias is left out", _without_bias),
         "output_bias_before_map": Mutation("the output's bias is added before a square map", _bias_before_map),
     },
-)
+)  # fmt: skip
 
 
 FROM_ATTENTION = {
@@ -278,62 +215,39 @@ WEIGHTS = mutants(
     MultiHead,
     factor={
         "unscaled": Mutation("the scores are not divided by √p", lambda query, value: 1.0),
-        "full_width_scale": Mutation(
-            "the scores are divided by the root of the width of all heads together",
-            lambda query, value: 1 / math.sqrt(query.shape[1] * query.shape[-1]),
-            "documents, E3",
-        ),
-        "divided_by_head_width": Mutation(
-            "the scores are divided by p instead of √p", lambda query, value: 1 / query.shape[-1]
-        ),
-        "scaled_by_value_heads": Mutation(
-            "the scores are divided by the root of the value heads' width",
-            lambda query, value: 1 / math.sqrt(value.shape[-1]),
-        ),
+        "full_width_scale": Mutation("the scores are divided by the root of the width of all heads together",
+            lambda query, value: 1 / math.sqrt(query.shape[1] * query.shape[-1]), "documents, E3"),
+        "divided_by_head_width": Mutation("the scores are divided by p instead of √p",
+            lambda query, value: 1 / query.shape[-1]),
+        "scaled_by_value_heads": Mutation("the scores are divided by the root of the value heads' width",
+            lambda query, value: 1 / math.sqrt(value.shape[-1])),
     },
-    mask={
-        "mask_of_items_for_heads": Mutation(
-            "an item's mask is read as a head's where the two axes have one size",
-            with_arguments(allowed=_by_item),
-            "documents, E7",
-        )
-    },
-    causal={
-        "causal_in_first_head": Mutation(
-            "is_causal applies to the first head only",
-            with_result(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
-        )
-    },
+    mask={"mask_of_items_for_heads": Mutation("an item's mask is read as a head's where the two axes have one size",
+        with_arguments(allowed=_by_item), "documents, E7")},
+    causal={"causal_in_first_head": Mutation("is_causal applies to the first head only",
+        with_result(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)))},
     softmax={
         "softmax_over_dimension_1": Mutation(
             "the softmax runs over dimension 1, so that a key's weights in all heads sum to 1",
-            lambda scores: scores.softmax(1).nan_to_num(0.0),
-        ),
+            lambda scores: scores.softmax(1).nan_to_num(0.0)),
         "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
-        "weights_of_first_item": Mutation(
-            "the weights of the first item serve all items", with_result(first_for_all())
-        ),
-        "averaged_weights": Mutation(
-            "the weights of all heads are averaged",
-            with_result(lambda weights: weights.mean(1, keepdim=True).expand_as(weights)),
-            "documents, 11.5: heads weigh differently",
-        ),
+        "weights_of_first_item": Mutation("the weights of the first item serve all items",
+            with_result(first_for_all())),
+        "averaged_weights": Mutation("the weights of all heads are averaged", with_result(lambda weights:
+            weights.mean(1, keepdim=True).expand_as(weights)), "documents, 11.5: heads weigh differently"),
         "overflows": Mutation("exponentials overflow: the largest score is not subtracted", overflowing),
-        "drops_key_beyond_64": Mutation(
-            "the last of more than 64 keys is dropped", with_arguments(scores=hidden_last(64))
-        ),
+        "drops_key_beyond_64": Mutation("the last of more than 64 keys is dropped",
+            with_arguments(scores=hidden_last(64))),
     },
     with_bias={
-        "value_bias_left_out": Mutation(
-            "the values' bias is left out", lambda attend, heads, bias, options: attend(heads, options)
-        ),
+        "value_bias_left_out": Mutation("the values' bias is left out",
+            lambda attend, heads, bias, options: attend(heads, options)),
         "value_bias_after_weights": Mutation(
             "the values' bias is added to the heads: dropped weights and empty rows keep all of it",
-            lambda attend, heads, bias, options: attend(heads, options) + (0.0 if bias is None else bias),
-        ),
+            lambda attend, heads, bias, options: attend(heads, options) + (0.0 if bias is None else bias)),
     },
     finish={"drops_output_too": Mutation("the output is dropped as well as the weights", _dropped_output)},
-)
+)  # fmt: skip
 drops_output_instead = Mutant(
     "drops_output_instead",
     "the output is dropped instead of the weights",
@@ -362,30 +276,23 @@ RETURNED_WEIGHTS = mutants(
     options_to_read={
         "shows_dropped_weights": Mutation(
             "the returned attention weights are those after dropout; a backend is read with dropout",
-            lambda options: options,
-            "torch.nn.MultiheadAttention in training",
-        ),
+            lambda options: options, "torch.nn.MultiheadAttention in training"),
         "shows_unmasked_weights": Mutation("the returned attention weights ignore all masks", lambda options: {}),
     },
     returned=OF_WEIGHTS | FAINT_WEIGHTS,
     recalled={
-        "shows_first_call": Mutation(
-            "later calls return the attention weights of the first call of a shape", with_result(_Buffers().first)
-        ),
-        "shows_in_one_place": Mutation(
-            "the next call overwrites the returned attention weights of its shape", with_result(_Buffers().overwritten)
-        ),
+        "shows_first_call": Mutation("later calls return the attention weights of the first call of a shape",
+            with_result(_Buffers().first)),
+        "shows_in_one_place": Mutation("the next call overwrites the returned attention weights of its shape",
+            with_result(_Buffers().overwritten)),
         "shows_a_dictionary": Mutation("attention weights are in a dictionary", lambda weights: {"weights": weights}),
     },
-)
+)  # fmt: skip
 BACKEND = mutants(
     MultiHead,
     choose={"ignores_the_plug": Mutation("the backend is not called", lambda attention: None)},
-    to_backend={
-        "widens_for_the_plug": Mutation(
-            "the backend gets float32 for half types", lambda heads, dtype: heads, dtypes=("float16",)
-        )
-    },
+    to_backend={"widens_for_the_plug": Mutation("the backend gets float32 for half types", lambda heads, dtype: heads,
+        dtypes=("float16",))},
     needed={
         "plug_without_dropout": Mutation("the backend is called without dropout", without_argument("dropout_p")),
         "plug_without_causal": Mutation("the backend is called without is_causal", without_argument("is_causal")),
@@ -393,7 +300,7 @@ BACKEND = mutants(
     },
     call_backend=CALLS_OF_BACKEND,
     read=READING,
-)
+)  # fmt: skip
 
 IDLE: dict[str, Any] = {"attn_mask": None, "is_causal": False, "dropout_p": 0.0}
 """The value of each argument without effect."""
@@ -404,31 +311,23 @@ PLACES: dict[str, tuple[str, Callable[[Arguments], bool]]] = {
     "of_many_heads": ("with more than 8 heads", lambda call: call["num_heads"] > 8),
     "of_many_queries": ("with more than 64 queries", lambda call: call["query"].shape[1] > 64),
     "of_many_keys": ("with more than 64 keys", lambda call: call["key"].shape[1] > 64),
-    "across_widths": (
-        "if keys and queries differ in width",
-        lambda call: call["key"].shape[2] != call["query"].shape[2],
-    ),
-    "with_value_heads": (
-        "if value heads have their own width",
-        lambda call: call["w_value"].shape[1] != call["w_query"].shape[1],
-    ),
+    "across_widths": ("if keys and queries differ in width",
+        lambda call: call["key"].shape[2] != call["query"].shape[2]),
+    "with_value_heads": ("if value heads have their own width",
+        lambda call: call["w_value"].shape[1] != call["w_query"].shape[1]),
     "beside_biases": ("with biases", lambda call: call["b_query"] is not None),
     "before_a_map": ("with an output map", lambda call: call["w_output"] is not None),
     "beside_a_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
     "beside_weights": ("where the weights are returned as well", lambda call: call["need_weights"]),
     "beside_causal": ("with is_causal", lambda call: call["is_causal"]),
-}
+}  # fmt: skip
 IGNORED = {
-    "attn_mask": (
-        *("of_one_query", "of_one_item", "of_many_keys", "across_widths", "with_value_heads", "beside_biases"),
-        *("before_a_map", "beside_weights"),
-    ),
-    "is_causal": (
-        *("of_one_query", "of_one_head", "of_one_item", "of_many_heads", "of_many_queries", "with_value_heads"),
-        *("before_a_map", "beside_weights"),
-    ),
+    "attn_mask": (*("of_one_query", "of_one_item", "of_many_keys", "across_widths", "with_value_heads",
+        "beside_biases"), *("before_a_map", "beside_weights")),
+    "is_causal": (*("of_one_query", "of_one_head", "of_one_item", "of_many_heads", "of_many_queries",
+        "with_value_heads"), *("before_a_map", "beside_weights")),
     "dropout_p": ("of_one_query", "beside_a_mask", "beside_causal", "before_a_map"),
-}
+}  # fmt: skip
 """The places in which each argument may be ignored."""
 
 

@@ -25,15 +25,9 @@ from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 
 USUAL: Config = {
-    "source_vocab": 11,
-    "target_vocab": 13,
-    "embedding": 6,
-    "hidden": 8,
-    "layers": 1,
-    "score": "additive",
-    "cell": "gru",
-    "window": None,
-}
+    "source_vocab": 11, "target_vocab": 13, "embedding": 6, "hidden": 8, "layers": 1, "score": "additive",
+    "cell": "gru", "window": None,
+}  # fmt: skip
 SQUARE = {**USUAL, "source_vocab": 8, "target_vocab": 8, "embedding": 8}
 """Equal sizes: swapped axes and shared weights still fit."""
 WATCHED = {"need_weights": True}
@@ -106,7 +100,7 @@ def cases() -> list[Case]:
     ]
 
 
-def attention() -> Iterator[Case]:
+def attention() -> list[Case]:
     """Lengths, scores and windows."""
 
     def again(random: Generator) -> Sequence[Inputs]:
@@ -114,42 +108,38 @@ def attention() -> Iterator[Case]:
         return [first, {**first, "lengths": np.array([3, 7, 5])}]
 
     low_scores = draw_weights(USUAL, generator("far apart"), peak=1e11)
-    yield model("lengths/several", "a length for each item", lengths=(2, 7, 4))
-    yield model("lengths/again", "other lengths of the same source", calls=again)
-    yield model(
-        "lengths/low_scores",
-        "visible scores below −10⁹, a usual fill value",
-        dtypes=PRECISE,
-        weights=low_scores,
-        lengths=(1, 1, 2),
-    )
-    yield model("score/dot", "dot products", usual(score="dot"))
-    yield model("score/scaled_dot", "dot products divided by √d", usual(score="scaled_dot"))
-    yield batches_of_3_and_1("score/dot_window", "dot products in a window", score="dot", window=1)
-    yield batches_of_3_and_1("score/dot_lengths", "dot products with hidden keys", score="dot")
-    yield model("window/usual", "three positions, fewer at the source's ends", usual(window=1), target=7)
-    yield model("window/zero", "the step's own position", usual(window=0))
-    yield batches_of_3_and_1("window/lstm", "an LSTM with a window", cell="lstm", window=2)
-    yield batches_of_3_and_1(
-        "window/scaled_dot", "scaled dot products, windows beyond a length", score="scaled_dot", window=1
-    )
+    return [
+        model("lengths/several", "a length for each item", lengths=(2, 7, 4)),
+        model("lengths/again", "other lengths of the same source", calls=again),
+        model("lengths/low_scores", "visible scores below −10⁹, a usual fill value", dtypes=PRECISE, weights=low_scores,
+            lengths=(1, 1, 2)),
+        model("score/dot", "dot products", usual(score="dot")),
+        model("score/scaled_dot", "dot products divided by √d", usual(score="scaled_dot")),
+        batches_of_3_and_1("score/dot_window", "dot products in a window", score="dot", window=1),
+        batches_of_3_and_1("score/dot_lengths", "dot products with hidden keys", score="dot"),
+        model("window/usual", "three positions, fewer at the source's ends", usual(window=1), target=7),
+        model("window/zero", "the step's own position", usual(window=0)),
+        batches_of_3_and_1("window/lstm", "an LSTM with a window", cell="lstm", window=2),
+        batches_of_3_and_1("window/scaled_dot", "scaled dot products, windows beyond a length", score="scaled_dot",
+            window=1),
+    ]  # fmt: skip
 
 
-def cells() -> Iterator[Case]:
+def cells() -> list[Case]:
     """LSTMs, and several layers."""
-    yield model("cell/lstm", "four gates, and two parts of a state", usual(cell="lstm"))
-    yield model("cell/lstm_layers", "each layer hands on its own memory cell", usual(cell="lstm", layers=2))
-    yield batches_of_3_and_1(
-        "cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2
-    )
-    yield model("layers/two", "the top layer is attended to, and has the query", usual(layers=2))
-    yield model(
-        "layers/square", "two layers of one size, which could share their weights", {**SQUARE, "layers": 2}, PRECISE
-    )
-    yield model("layers/three", "each layer begins with its own state", usual(layers=3))
+    return [
+        model("cell/lstm", "four gates, and two parts of a state", usual(cell="lstm")),
+        model("cell/lstm_layers", "each layer hands on its own memory cell", usual(cell="lstm", layers=2)),
+        batches_of_3_and_1("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm",
+            layers=2),
+        model("layers/two", "the top layer is attended to, and has the query", usual(layers=2)),
+        model("layers/square", "two layers of one size, which could share their weights", {**SQUARE, "layers": 2},
+            PRECISE),
+        model("layers/three", "each layer begins with its own state", usual(layers=3)),
+    ]  # fmt: skip
 
 
-def sizes() -> Iterator[Case]:
+def sizes() -> list[Case]:
     """Batches, lengths, repeated calls, memory layouts and large numbers."""
 
     def several(random: Generator) -> Sequence[Inputs]:
@@ -158,43 +148,41 @@ def sizes() -> Iterator[Case]:
     other_weights = model("repeated/other_weights", "two models of one config with different weights", dtypes=PRECISE)
     peaked = draw_weights(USUAL, generator("peaked"), peak=300.0)
     saturated = {name: 200.0 * w if ".b_" in name else w for name, w in draw_weights(USUAL, generator("sharp")).items()}
-    yield model("sizes/several", "batches of 7 and 1, sources of 1, 5 and 33", calls=several)
-    yield model("sizes/long_target", "19 steps", batch=2, target=19)
-    yield two_models(other_weights)
-    yield out_of_order(model("layout/columns", "weights and tokens with reversed axes and gaps", lengths=(7, 4, 2)))
-    yield model("numerics/large_scores", "scores whose exponentials overflow", dtypes=PRECISE, weights=peaked)
-    yield model("numerics/saturated_gates", "saturated gates, where a naive sigmoid overflows", weights=saturated)
+    return [
+        model("sizes/several", "batches of 7 and 1, sources of 1, 5 and 33", calls=several),
+        model("sizes/long_target", "19 steps", batch=2, target=19),
+        two_models(other_weights),
+        out_of_order(model("layout/columns", "weights and tokens with reversed axes and gaps", lengths=(7, 4, 2))),
+        model("numerics/large_scores", "scores whose exponentials overflow", dtypes=PRECISE, weights=peaked),
+        model("numerics/saturated_gates", "saturated gates, where a naive sigmoid overflows", weights=saturated),
+    ]
 
 
-def weights() -> Iterator[Case]:
+def weights() -> list[Case]:
     """Returned attention weights."""
     beyond: dict[str, Any] = {"source": 4, "target": 9}
-    yield watched("weights/usual", "every step and item", lengths=(2, 7, 4))
-    yield watched(
-        "weights/square", "as many items as steps and positions", SQUARE, PRECISE, batch=8, source=8, target=8
-    )
-    yield watched("score/weights", "scaled dot products", usual(score="scaled_dot"), lengths=(2, 7, 4))
-    yield watched("window/weights", "rows of zeros for windows beyond the source", usual(window=2), **beyond)
-    yield watched("repeated/weights", "four calls", dtypes=PRECISE, calls=four_calls)
+    return [
+        watched("weights/usual", "every step and item", lengths=(2, 7, 4)),
+        watched("weights/square", "as many items as steps and positions", SQUARE, PRECISE, batch=8, source=8, target=8),
+        watched("score/weights", "scaled dot products", usual(score="scaled_dot"), lengths=(2, 7, 4)),
+        watched("window/weights", "rows of zeros for windows beyond the source", usual(window=2), **beyond),
+        watched("repeated/weights", "four calls", dtypes=PRECISE, calls=four_calls),
+    ]
 
 
-def greedy() -> Iterator[Case]:
+def greedy() -> list[Case]:
     """Greedy translation."""
     tokens = partial(translating, model)
-    yield tokens(USUAL, "greedy/usual", "translations that end in different steps, or never", (*PRECISE, "float16"))
-    yield tokens(usual(cell="lstm"), "cell/greedy", "LSTMs keep both parts of their state", PRECISE)
-    yield tokens(USUAL, "greedy/again", "three calls", PRECISE, items=(3, 1, 3))
-    yield tokens(
-        USUAL,
-        "greedy/weights",
-        "the weights of every step, zeros behind the end",
-        PRECISE,
-        items=(3, 1),
-        factory_options=WATCHED,
-    )
+    return [
+        tokens(USUAL, "greedy/usual", "translations that end in different steps, or never", (*PRECISE, "float16")),
+        tokens(usual(cell="lstm"), "cell/greedy", "LSTMs keep both parts of their state", PRECISE),
+        tokens(USUAL, "greedy/again", "three calls", PRECISE, items=(3, 1, 3)),
+        tokens(USUAL, "greedy/weights", "the weights of every step, zeros behind the end", PRECISE, items=(3, 1),
+            factory_options=WATCHED),
+    ]  # fmt: skip
 
 
-def bad_input() -> Iterator[BadInputCase]:
+def bad_input() -> list[BadInputCase]:
     """Configs, weights and inputs that must raise an error."""
 
     def without_target(random: Generator) -> Sequence[Inputs]:
@@ -204,32 +192,34 @@ def bad_input() -> Iterator[BadInputCase]:
         return what, why, {"bad_config": changed}
 
     zeros = partial(np.zeros, dtype=np.int64)
-    yield from model.bad_input(
-        ("missing", "weights without decoder.0.b_hidden", {"bad_weights": without("decoder.0.b_hidden")}),
-        bad_weight("extra", "weights of a second layer, expected one", "encoder.1.w_input", np.zeros((8, 24))),
-        bad_weight("transposed", "a transposed w_logits", "w_logits", np.zeros((13, 8))),
-        bad_weight("gates", "weights for four gates, expected three", "encoder.0.w_hidden", np.zeros((8, 32))),
-        bad_weight("narrow_input", "a decoder that reads 8 numbers of 14", "decoder.0.w_input", np.zeros((8, 24))),
-        bad_weight("one_bias", "a bias of 1, which would broadcast", "b_logits", np.zeros(1)),
-        bad_weight("more_rows", "12 embeddings for a vocabulary of 11", "source_embedding", np.zeros((12, 6))),
-        bad_weight("dtypes", "a bias of integers", "b_logits", zeros(13)),
-        bad_weight("half_bias", "a bias in float16 with weights in float32", "b_logits", torch.zeros(13).half()),
-        bad_config("score", "an unknown score", score="cosine"),
-        bad_config("cell", "an unknown cell", cell="rnn"),
-        bad_config("layers", "no layers", layers=0),
-        bad_config("window", "a window of −1", window=-1),
-        *bad_sentences(),
-        bad_tensor("one_source", "1 source for 3 targets", "source", zeros((1, 7))),
-        bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
-        bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.0, 2.0]),
-        bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 2], np.int32)),
-    )
-    yield from model.bad_input(
-        bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
-        bad_greedy("greedy_end", "the end token −1", end=-1),
-        bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
-        calls=without_target,
-    )
+    return [
+        *model.bad_input(
+            ("missing", "weights without decoder.0.b_hidden", {"bad_weights": without("decoder.0.b_hidden")}),
+            bad_weight("extra", "weights of a second layer, expected one", "encoder.1.w_input", np.zeros((8, 24))),
+            bad_weight("transposed", "a transposed w_logits", "w_logits", np.zeros((13, 8))),
+            bad_weight("gates", "weights for four gates, expected three", "encoder.0.w_hidden", np.zeros((8, 32))),
+            bad_weight("narrow_input", "a decoder that reads 8 numbers of 14", "decoder.0.w_input", np.zeros((8, 24))),
+            bad_weight("one_bias", "a bias of 1, which would broadcast", "b_logits", np.zeros(1)),
+            bad_weight("more_rows", "12 embeddings for a vocabulary of 11", "source_embedding", np.zeros((12, 6))),
+            bad_weight("dtypes", "a bias of integers", "b_logits", zeros(13)),
+            bad_weight("half_bias", "a bias in float16 with weights in float32", "b_logits", torch.zeros(13).half()),
+            bad_config("score", "an unknown score", score="cosine"),
+            bad_config("cell", "an unknown cell", cell="rnn"),
+            bad_config("layers", "no layers", layers=0),
+            bad_config("window", "a window of −1", window=-1),
+            *bad_sentences(),
+            bad_tensor("one_source", "1 source for 3 targets", "source", zeros((1, 7))),
+            bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
+            bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.0, 2.0]),
+            bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 2], np.int32)),
+        ),
+        *model.bad_input(
+            bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
+            bad_greedy("greedy_end", "the end token −1", end=-1),
+            bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
+            calls=without_target,
+        ),
+    ]
 
 
 ONE_STEP = {**USUAL, "source_vocab": 4, "target_vocab": 7, "embedding": 5, "hidden": 12}
@@ -268,13 +258,9 @@ def _config_and_tokens(example: Excerpt) -> tuple[Config, Inputs]:
     """The example's config, and tokens of one value; the whole source is visible."""
     parameters, (batch, length) = example.parameters, example.inputs["token_shape"]
     config = {
-        **USUAL,
-        "source_vocab": parameters["vocab_size"],
-        "target_vocab": parameters["vocab_size"],
-        "embedding": parameters["embed_size"],
-        "hidden": parameters["num_hiddens"],
-        "layers": parameters["num_layers"],
-    }
+        **USUAL, "source_vocab": parameters["vocab_size"], "target_vocab": parameters["vocab_size"],
+        "embedding": parameters["embed_size"], "hidden": parameters["num_hiddens"], "layers": parameters["num_layers"],
+    }  # fmt: skip
     tokens = np.full((batch, length), example.inputs["token_value"])
     return config, {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
 

@@ -72,233 +72,145 @@ ACCEPTED = mutants(
     check_inputs=CHECK_SENTENCES,
     take={
         "weights_as_they_lie": Mutation("weights are read in memory order", as_they_lie),
-        "one_embedding": Mutation(
-            "the target's tokens have the source's embedding where the shapes allow it",
-            with_arguments(weights=shared("source_embedding", "target_embedding")),
-        ),
-        "inputs_for_states": Mutation(
-            "the state has the input's weights where the shapes allow it",
-            with_arguments(weights=shared("w_input", "w_hidden")),
-        ),
-        "tied_logits": Mutation(
-            "the logits' weights are the target's embedding, transposed, where the shapes allow it",
-            with_arguments(weights=shared("target_embedding", "w_logits")),
-        ),
-        "transposed_logits": Mutation(
-            "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
-        ),
+        "one_embedding": Mutation("the target's tokens have the source's embedding where the shapes allow it",
+            with_arguments(weights=shared("source_embedding", "target_embedding"))),
+        "inputs_for_states": Mutation("the state has the input's weights where the shapes allow it",
+            with_arguments(weights=shared("w_input", "w_hidden"))),
+        "tied_logits": Mutation("the logits' weights are the target's embedding, transposed, where the shapes allow it",
+            with_arguments(weights=shared("target_embedding", "w_logits"))),
+        "transposed_logits": Mutation("the logits' weights are transposed where they are square",
+            with_arguments(weights=transposed("w_logits"))),
     },
-)
+)  # fmt: skip
 STATES = mutants(
     Recurrent,
     order={"reads_backwards": Mutation("the encoder reads from the end", with_result(lambda order: order[::-1]))},
-    recall={
-        "remembers_source": Mutation(
-            "the states of an earlier source of the same shape are used",
-            lambda history, storage: storage.setdefault(history.shape, history),
-        )
-    },
-    recall_lengths={
-        "remembers_lengths": Mutation(
-            "the lengths of an earlier source of the same shape are used",
-            lambda lengths, shape, storage: storage.setdefault(("lengths", *shape), lengths),
-        )
-    },
-    memory={
-        "bottom_layer_memory": Mutation(
-            "the bottom layer's states are attended to", lambda history: history[:, 0, 0].movedim(0, 1)
-        )
-    },
+    recall={"remembers_source": Mutation("the states of an earlier source of the same shape are used",
+        lambda history, storage: storage.setdefault(history.shape, history))},
+    recall_lengths={"remembers_lengths": Mutation("the lengths of an earlier source of the same shape are used",
+        lambda lengths, shape, storage: storage.setdefault(("lengths", *shape), lengths))},
+    memory={"bottom_layer_memory": Mutation("the bottom layer's states are attended to",
+        lambda history: history[:, 0, 0].movedim(0, 1))},
     hand_on={
         "begins_with_zeros": Mutation("the decoder begins with zeros", with_result(torch.zeros_like)),
-        "top_memory_cell_for_all_layers": Mutation(
-            "every layer of an LSTM begins with the top layer's memory cell", with_result(_top_memory_cell)
-        ),
-        "stops_at_lengths": Mutation(
-            "the final states are those at the lengths, as of packed sequences", _states_at_lengths
-        ),
+        "top_memory_cell_for_all_layers": Mutation("every layer of an LSTM begins with the top layer's memory cell",
+            with_result(_top_memory_cell)),
+        "stops_at_lengths": Mutation("the final states are those at the lengths, as of packed sequences",
+            _states_at_lengths),
     },
-    begin={
-        "begins_where_it_ended": Mutation("the decoder begins with the last states of the call before", _states_before)
-    },
+    begin={"begins_where_it_ended": Mutation("the decoder begins with the last states of the call before",
+        _states_before)},
     query={
-        "current_query": Mutation(
-            "the query is the decoder's state of the current step",
-            with_result(lambda query, step: step(query)[0][-1, 0]),
-            "documents, E28; doc-002's table",
-        ),
+        "current_query": Mutation("the query is the decoder's state of the current step",
+            with_result(lambda query, step: step(query)[0][-1, 0]), "documents, E28; doc-002's table"),
         "bottom_layer_query": Mutation("the query is the bottom layer's state", lambda states, step: states[0, 0]),
-        "second_layer_query": Mutation(
-            "the query is the second layer's state", lambda states, step: states[min(1, len(states) - 1), 0]
-        ),
+        "second_layer_query": Mutation("the query is the second layer's state",
+            lambda states, step: states[min(1, len(states) - 1), 0]),
         "memory_cell_query": Mutation("the query is an LSTM's memory cell", lambda states, step: states[-1, -1]),
     },
-)
+)  # fmt: skip
 ATTENTION = mutants(
     Recurrent,
     within={
         "ignored_lengths": Mutation("the lengths are ignored", with_result(torch.ones_like)),
-        "one_position_more": Mutation(
-            "one position beyond the length is visible", with_arguments(lengths=lambda lengths: lengths + 1)
-        ),
-        "one_position_less": Mutation(
-            "the last position within the length is hidden", with_arguments(lengths=lambda lengths: lengths - 1)
-        ),
+        "one_position_more": Mutation("one position beyond the length is visible",
+            with_arguments(lengths=lambda lengths: lengths + 1)),
+        "one_position_less": Mutation("the last position within the length is hidden",
+            with_arguments(lengths=lambda lengths: lengths - 1)),
         "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
-        "drops_positions_beyond_32": Mutation(
-            "positions beyond the 32nd are hidden", with_arguments(lengths=lambda lengths: lengths.clamp_max(32))
-        ),
+        "drops_positions_beyond_32": Mutation("positions beyond the 32nd are hidden",
+            with_arguments(lengths=lambda lengths: lengths.clamp_max(32))),
     },
     around={
         "ignored_window": Mutation("the window is ignored", with_result(torch.ones_like)),
-        "window_of_d": Mutation(
-            "both sides of the window have D positions together",
-            lambda step, positions, window: 2 * (positions - step).abs() <= window,
-            "documents, E12",
-        ),
-        "window_before_the_step": Mutation(
-            "the window ends at the step, 2D + 1 positions long",
-            lambda step, positions, window: (positions >= step - 2 * window) & (positions <= step),
-        ),
+        "window_of_d": Mutation("both sides of the window have D positions together",
+            lambda step, positions, window: 2 * (positions - step).abs() <= window, "documents, E12"),
+        "window_before_the_step": Mutation("the window ends at the step, 2D + 1 positions long",
+            lambda step, positions, window: (positions >= step - 2 * window) & (positions <= step)),
     },
-    weigh={
-        "scaled_additive_scores": Mutation(
-            "additive scores are divided by √d",
-            with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))),
-            "documents, 11.3.4: no scaling",
-        )
-    },
+    weigh={"scaled_additive_scores": Mutation("additive scores are divided by √d",
+        with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))), "documents, 11.3.4: no scaling")},
     factor={
-        "scaled_dot_products": Mutation(
-            "all dot products are divided by √d", lambda score, width: 1 / math.sqrt(width)
-        ),
+        "scaled_dot_products": Mutation("all dot products are divided by √d",
+            lambda score, width: 1 / math.sqrt(width)),
         "unscaled_dot_products": Mutation("no dot product is divided by √d", lambda score, width: 1.0),
     },
     softmax={
-        "zero_fill": Mutation(
-            "hidden scores are 0 and get a weight", lambda scores, allowed: fill(0.0)(scores, allowed).softmax(-1)
-        ),
-        "finite_fill": Mutation(
-            "hidden scores are −10⁶: a step without visible positions gets the mean",
-            lambda scores, allowed: fill(-1e6)(scores, allowed).softmax(-1),
-            "documents, E21",
-        ),
-        "nan_for_empty_rows": Mutation(
-            "a step without visible positions gives NaN", lambda scores, allowed: masked(scores, allowed).softmax(-1)
-        ),
+        "zero_fill": Mutation("hidden scores are 0 and get a weight",
+            lambda scores, allowed: fill(0.0)(scores, allowed).softmax(-1)),
+        "finite_fill": Mutation("hidden scores are −10⁶: a step without visible positions gets the mean",
+            lambda scores, allowed: fill(-1e6)(scores, allowed).softmax(-1), "documents, E21"),
+        "nan_for_empty_rows": Mutation("a step without visible positions gives NaN",
+            lambda scores, allowed: masked(scores, allowed).softmax(-1)),
         "uniform_weights": Mutation("all positions have equal weights", with_arguments(scores=torch.zeros_like)),
-        "fills_with_minus_10000": Mutation(
-            "hidden scores are −10,000, above some visible ones",
-            lambda scores, allowed: fill(-1e4)(scores, allowed).softmax(-1) * allowed.any(-1, keepdim=True),
-        ),
-        "overflowing_softmax": Mutation(
-            "exponentials overflow: the largest score is not subtracted",
-            lambda scores, allowed: overflowing(masked(scores, allowed)),
-        ),
+        "fills_with_minus_10000": Mutation("hidden scores are −10,000, above some visible ones",
+            lambda scores, allowed: fill(-1e4)(scores, allowed).softmax(-1) * allowed.any(-1, keepdim=True)),
+        "overflowing_softmax": Mutation("exponentials overflow: the largest score is not subtracted",
+            lambda scores, allowed: overflowing(masked(scores, allowed))),
     },
-    mix={
-        "last_state_alone": Mutation(
-            "the context is the encoder's last state: no attention",
-            lambda weights, memory: memory[:, -1],
-            "documents, doc-002: bottleneck",
-        )
-    },
-)
+    mix={"last_state_alone": Mutation("the context is the encoder's last state: no attention",
+        lambda weights, memory: memory[:, -1], "documents, doc-002: bottleneck")},
+)  # fmt: skip
 CELLS = mutants(
     Recurrent,
-    read={
-        "late_target": Mutation(
-            "the target is read one step late", lambda target: torch.cat([target[:, :1], target[:, :-1]], 1)
-        )
-    },
-    join={
-        "embedding_first": Mutation(
-            "the embedding comes first, then the context",
-            lambda context, embedding: torch.cat([embedding, context], -1),
-        )
-    },
+    read={"late_target": Mutation("the target is read one step late",
+        lambda target: torch.cat([target[:, :1], target[:, :-1]], 1))},
+    join={"embedding_first": Mutation("the embedding comes first, then the context",
+        lambda context, embedding: torch.cat([embedding, context], -1))},
     hidden={"no_hidden_bias": Mutation("the state's bias is left out", lambda s, weights: s @ weights["w_hidden"])},
     gates={
-        "output_gate_third": Mutation(
-            "an LSTM's output gate has the third columns, the new content the last",
-            with_result(_reordered("lstm", 0, 1, 3, 2)),
-            "ONNX: i o f c",
-        ),
-        "forget_gate_first": Mutation(
-            "an LSTM's forget gate has the first columns, the input gate the second",
-            with_result(_reordered("lstm", 1, 0, 2, 3)),
-        ),
-        "update_gate_first": Mutation(
-            "a GRU's update gate has the first columns, the reset gate the second",
-            with_result(_reordered("gru", 1, 0, 2)),
-        ),
+        "output_gate_third": Mutation("an LSTM's output gate has the third columns, the new content the last",
+            with_result(_reordered("lstm", 0, 1, 3, 2)), "ONNX: i o f c"),
+        "forget_gate_first": Mutation("an LSTM's forget gate has the first columns, the input gate the second",
+            with_result(_reordered("lstm", 1, 0, 2, 3))),
+        "update_gate_first": Mutation("a GRU's update gate has the first columns, the reset gate the second",
+            with_result(_reordered("gru", 1, 0, 2))),
     },
     sigmoid={
         "overflowing_sigmoid": Mutation("the sigmoid eˣ / (1 + eˣ) overflows", lambda x: x.exp() / (1 + x.exp())),
         "hard_sigmoid": Mutation("the gates have hard sigmoids", lambda x: (x / 6 + 0.5).clamp(0, 1)),
     },
     candidate={
-        "reset_before_product": Mutation(
-            "the reset gate is applied to the state before the product",
-            _reset_before_product,
-            "arXiv 1409.0473, appendix A",
-        ),
+        "reset_before_product": Mutation("the reset gate is applied to the state before the product",
+            _reset_before_product, "arXiv 1409.0473, appendix A"),
         "reset_spares_bias": Mutation("the reset gate is not applied to the product's bias", _reset_spares_bias),
     },
-    renew={
-        "inverted_update": Mutation(
-            "the update gate lets the new state in",
-            lambda new, s, update: update * new + (1 - update) * s,
-            "arXiv 1409.0473, appendix A",
-        )
-    },
+    renew={"inverted_update": Mutation("the update gate lets the new state in",
+        lambda new, s, update: update * new + (1 - update) * s, "arXiv 1409.0473, appendix A")},
     logits={
-        "logits_of_context": Mutation(
-            "the logits are computed from the context, not the state", with_arguments(s=lambda s, context: context)
-        ),
-        "context_added": Mutation(
-            "the context is added to the state before the logits",
-            with_arguments(s=lambda s, context: s + context),
-            "documents, E11",
-        ),
+        "logits_of_context": Mutation("the logits are computed from the context, not the state",
+            with_arguments(s=lambda s, context: context)),
+        "context_added": Mutation("the context is added to the state before the logits",
+            with_arguments(s=lambda s, context: s + context), "documents, E11"),
         "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
     },
     finish={
         "squeezed_batch": Mutation("a batch of one loses its axis", lambda logits: logits.squeeze(0)),
         "repeats_step_beyond_16": Mutation("steps beyond the 16th repeat the 16th", repeated_beyond(16, 1)),
     },
-)
+)  # fmt: skip
 GREEDY = mutants(Recurrent, **greedy.MUTANTS)
 RETURNED_WEIGHTS = mutants(
     Recurrent,
     returned={
-        "shows_faint_weights_of_hidden_keys": Mutation(
-            "hidden positions have a returned weight of 10⁻⁹", with_result(lambda weights: weights.clamp_min(1e-9))
-        ),
-        "shows_equal_weights_of_empty_rows": Mutation(
-            "steps without visible positions return equal weights",
-            with_result(
-                lambda weights, allowed: weights.masked_fill(~allowed.any(-1, keepdim=True), 1 / weights.shape[-1])
-            ),
-            "documents, E21",
-        ),
-        "shows_first_item": Mutation(
-            "the returned attention weights are the first item's", with_result(first_for_all())
-        ),
-        "shows_rounded_weights": Mutation(
-            "the returned attention weights are rounded to thousandths",
-            with_result(lambda weights: (weights * 1000).round() / 1000),
-        ),
+        "shows_faint_weights_of_hidden_keys": Mutation("hidden positions have a returned weight of 10⁻⁹",
+            with_result(lambda weights: weights.clamp_min(1e-9))),
+        "shows_equal_weights_of_empty_rows": Mutation("steps without visible positions return equal weights",
+            with_result(lambda weights, allowed: weights.masked_fill(~allowed.any(-1, keepdim=True),
+            1 / weights.shape[-1])), "documents, E21"),
+        "shows_first_item": Mutation("the returned attention weights are the first item's",
+            with_result(first_for_all())),
+        "shows_rounded_weights": Mutation("the returned attention weights are rounded to thousandths",
+            with_result(lambda weights: (weights * 1000).round() / 1000)),
     },
     in_rows={
         "shows_steps_first": Mutation("the attention weights are t b s", torch.stack),
         "shows_turned_weights": Mutation(
             "steps and positions are swapped in the returned weights where the two axes have one size",
-            with_result(turned),
-        ),
+            with_result(turned)),
     },
     recalled=RECALLED_WEIGHTS,
-)
+)  # fmt: skip
 
 
 def _in_branch(mutant: Mutant, key: str, value: str) -> Mutant:
@@ -424,9 +336,6 @@ def variants() -> list[Variant]:
     return [
         Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", factory(Recurrent, by_library)),
         Variant("float64", "the same in float64", factory(Recurrent, by_library, lambda w: torch.float64)),
-        Variant(
-            "fused",
-            "one product for state and input, einsum backwards",
-            factory(Recurrent, partial(_run, fused, backwards), Steps.wide),
-        ),
-    ]
+        Variant("fused", "one product for state and input, einsum backwards",
+            factory(Recurrent, partial(_run, fused, backwards), Steps.wide)),
+    ]  # fmt: skip

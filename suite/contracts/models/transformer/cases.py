@@ -38,15 +38,9 @@ from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.running_error import WithError
 
 USUAL: Config = {
-    "source_vocab": 11,
-    "target_vocab": 13,
-    "width": 16,
-    "heads": 4,
-    "ffn_width": 24,
-    "encoder_blocks": 2,
-    "decoder_blocks": 2,
-    "decoding": "full",
-}
+    "source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 24, "encoder_blocks": 2,
+    "decoder_blocks": 2, "decoding": "full",
+}  # fmt: skip
 ENCODER = {**USUAL, "decoder_blocks": 0}
 SQUARE = {**USUAL, "source_vocab": 16, "target_vocab": 16, "ffn_width": 16}
 """Equal sizes: swapped axes and shared weights still fit."""
@@ -124,7 +118,7 @@ def cases() -> list[Case]:
     ]
 
 
-def padding() -> Iterator[Case]:
+def padding() -> list[Case]:
     """Lengths of sources."""
 
     def others(random: Generator) -> Sequence[Inputs]:
@@ -134,34 +128,27 @@ def padding() -> Iterator[Case]:
         return [first, {**first, "source": changed}]
 
     low_scores = _large_scores(USUAL, generator("padding/low_scores"))
-    yield model("padding/none", "whole sources", lengths=(7, 7, 7))
-    yield model("padding/one_item", "a single padded source", dtypes=PRECISE, batch=1, lengths=(4,))
-    yield model(
-        "padding/long",
-        "sources of 70 tokens, padded late and early",
-        dtypes=PRECISE,
-        batch=2,
-        source=70,
-        lengths=(66, 3),
-    )
-    yield model(
-        "padding/low_scores",
-        "visible scores below −10⁹, a usual fill value",
-        dtypes=PRECISE,
-        weights=low_scores,
-        lengths=(7, 1, 2),
-    )
-    yield model("padding/other_tokens", "tokens beyond a length change nothing", calls=others)
+    return [
+        model("padding/none", "whole sources", lengths=(7, 7, 7)),
+        model("padding/one_item", "a single padded source", dtypes=PRECISE, batch=1, lengths=(4,)),
+        model("padding/long", "sources of 70 tokens, padded late and early", dtypes=PRECISE, batch=2, source=70,
+            lengths=(66, 3)),
+        model("padding/low_scores", "visible scores below −10⁹, a usual fill value", dtypes=PRECISE, weights=low_scores,
+            lengths=(7, 1, 2)),
+        model("padding/other_tokens", "tokens beyond a length change nothing", calls=others),
+    ]  # fmt: skip
 
 
-def cached() -> Iterator[Case]:
+def cached() -> list[Case]:
     """Decoding token by token."""
-    yield model("cached/usual", "the logits of the whole target", CACHED, lengths=LENGTHS)
-    yield model("cached/one_item", "a single padded source", CACHED, PRECISE, batch=1, lengths=(4,))
-    yield model("cached/long", "100 steps of a single item", CACHED, batch=1, target=100)
+    return [
+        model("cached/usual", "the logits of the whole target", CACHED, lengths=LENGTHS),
+        model("cached/one_item", "a single padded source", CACHED, PRECISE, batch=1, lengths=(4,)),
+        model("cached/long", "100 steps of a single item", CACHED, batch=1, target=100),
+    ]
 
 
-def sizes() -> Iterator[Case]:
+def sizes() -> list[Case]:
     """One model with batches and lengths of many sizes."""
 
     def several(random: Generator) -> Sequence[Inputs]:
@@ -176,12 +163,14 @@ def sizes() -> Iterator[Case]:
         batch=1,
         source=6000,
     )
-    yield model(
-        "sizes/again", "other tokens, then other lengths in the same tensors", calls=three_calls, same_storage=True
-    )
-    yield model("sizes/several", "batches of 1 and 7, lengths of 1, 5, 33 and 128", calls=several)
-    yield model("sizes/long", "sources beyond 128 tokens, targets beyond 256", batch=1, source=150, target=300)
-    yield FarPositions(far_positions)
+    return [
+        model(
+            "sizes/again", "other tokens, then other lengths in the same tensors", calls=three_calls, same_storage=True
+        ),
+        model("sizes/several", "batches of 1 and 7, lengths of 1, 5, 33 and 128", calls=several),
+        model("sizes/long", "sources beyond 128 tokens, targets beyond 256", batch=1, source=150, target=300),
+        FarPositions(far_positions),
+    ]
 
 
 def three_calls(random: Generator) -> Sequence[Inputs]:
@@ -199,7 +188,7 @@ class FarPositions(ChangedCase):
         return (replace(expected, allowed=expected.allowed + np.sqrt((angles**2).sum(-1))),)
 
 
-def weights() -> Iterator[Case]:
+def weights() -> list[Case]:
     """Returned attention weights."""
 
     def two_calls(random: Generator) -> Sequence[Inputs]:
@@ -211,24 +200,26 @@ def weights() -> Iterator[Case]:
 
     watched = partial(model, factory_options=WATCHED)
     other_weights = watched("weights/other_weights", "two models of one config", dtypes=PRECISE)
-    yield watched("weights/usual", "every layer and head, under padding and the causal mask", lengths=LENGTHS)
-    yield watched("weights/again", "three calls", dtypes=PRECISE, calls=again)
-    yield watched("weights/cached_again", "two calls, token by token", CACHED, PRECISE, calls=two_calls)
-    yield two_models(other_weights)
+    return [
+        watched("weights/usual", "every layer and head, under padding and the causal mask", lengths=LENGTHS),
+        watched("weights/again", "three calls", dtypes=PRECISE, calls=again),
+        watched("weights/cached_again", "two calls, token by token", CACHED, PRECISE, calls=two_calls),
+        two_models(other_weights),
+    ]
 
 
-def greedy() -> Iterator[Case]:
+def greedy() -> list[Case]:
     """Greedy translation."""
     tokens, half = partial(translating, model), (*PRECISE, "float16")
-    yield tokens(USUAL, "greedy/usual", "translations that end in different steps, or never", half)
-    yield tokens(CACHED, "greedy/cached", "the same with a cache", half)
-    yield tokens(CACHED, "greedy/cached_again", "three calls with a cache", PRECISE, items=(3, 1, 3))
-    yield tokens(
-        USUAL, "greedy/weights", "the weights of every step, zeros behind the end", PRECISE, factory_options=WATCHED
-    )
-    yield tokens(
-        CACHED, "greedy/cached_weights", "two calls with a cache", PRECISE, items=(3, 1), factory_options=WATCHED
-    )
+    return [
+        tokens(USUAL, "greedy/usual", "translations that end in different steps, or never", half),
+        tokens(CACHED, "greedy/cached", "the same with a cache", half),
+        tokens(CACHED, "greedy/cached_again", "three calls with a cache", PRECISE, items=(3, 1, 3)),
+        tokens(USUAL, "greedy/weights", "the weights of every step, zeros behind the end", PRECISE,
+            factory_options=WATCHED),
+        tokens(CACHED, "greedy/cached_weights", "two calls with a cache", PRECISE, items=(3, 1),
+            factory_options=WATCHED),
+    ]  # fmt: skip
 
 
 def backend() -> Iterator[BackendCase]:
@@ -289,40 +280,43 @@ def _attends(
     return ExpectedBackendCall(query, key, key, dtype, hides, may_attend, spare_keys=spare_keys)
 
 
-def bad_input() -> Iterator[BadInputCase]:
+def bad_input() -> list[BadInputCase]:
     """Weights, configs and inputs that must raise an error."""
     zeros = partial(np.zeros, dtype=np.int64)
     no_target: dict[str, Any] = {"calls": lambda random: [draw(random, config=ENCODER)]}
     cached_target = {"config": CACHED, "inputs": {"target": token_among(5, -1)}}
-    yield from model.bad_input(
-        bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
-        bad_greedy("greedy_end", "the end token −1", end=-1),
-        bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
-        ("greedy_encoder", "translation by an encoder", {"config": ENCODER, "bad_factory_options": {"greedy": GREEDY}}),
-        **no_target,
-    )
-    yield from model.bad_input(
-        ("missing", "weights without encoder.1.ffn.w2", {"bad_weights": without("encoder.1.ffn.w2")}),
-        bad_weight("extra", "weights with an unexpected encoder.2.ffn.w2", "encoder.2.ffn.w2", np.zeros((24, 16))),
-        bad_weight("misshapen", "a transposed w_logits", "w_logits", np.zeros((13, 16))),
-        bad_weight("narrow", "an embedding of width 15", "source_embedding", np.zeros((11, 15))),
-        bad_weight("one_bias", "a bias of 1, which would broadcast", "b_logits", np.zeros(1)),
-        bad_weight("rows", "an embedding of 22 rows for 11 tokens", "source_embedding", np.zeros((22, 16))),
-        bad_weight("integers", "a bias of integers", "b_logits", zeros(13)),
-        bad_weight("dtypes", "a bias of float64 with weights of float32", "b_logits", torch.zeros(13).double()),
-        ("heads", "3 heads for a width of 16", {"config": {**USUAL, "heads": 3}}),
-        ("odd_width", "an odd width of 15", {"config": {**USUAL, "width": 15, "heads": 5}}),
-        *bad_sentences(),
-        bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
-        bad_tensor("one_target", "1 target for 3 sources", "target", zeros((1, 5))),
-        bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.5, 1.0]),
-        bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 1], np.int32)),
-        ("cached_target", "the token −1, decoded with a cache", cached_target),
-        ("no_decoder", "a decoder's weights without a decoder", {**no_target, "bad_config": {"decoder_blocks": 0}}),
-        ("no_target", "a decoder without a target", no_target),
-        ("target", "a target without a decoder", {"config": ENCODER, "inputs": {"target": zeros((3, 5))}}),
-        lengths=LENGTHS,
-    )
+    return [
+        *model.bad_input(
+            bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
+            bad_greedy("greedy_end", "the end token −1", end=-1),
+            bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
+            ("greedy_encoder", "translation by an encoder",
+                {"config": ENCODER, "bad_factory_options": {"greedy": GREEDY}}),
+            **no_target,
+        ),
+        *model.bad_input(
+            ("missing", "weights without encoder.1.ffn.w2", {"bad_weights": without("encoder.1.ffn.w2")}),
+            bad_weight("extra", "weights with an unexpected encoder.2.ffn.w2", "encoder.2.ffn.w2", np.zeros((24, 16))),
+            bad_weight("misshapen", "a transposed w_logits", "w_logits", np.zeros((13, 16))),
+            bad_weight("narrow", "an embedding of width 15", "source_embedding", np.zeros((11, 15))),
+            bad_weight("one_bias", "a bias of 1, which would broadcast", "b_logits", np.zeros(1)),
+            bad_weight("rows", "an embedding of 22 rows for 11 tokens", "source_embedding", np.zeros((22, 16))),
+            bad_weight("integers", "a bias of integers", "b_logits", zeros(13)),
+            bad_weight("dtypes", "a bias of float64 with weights of float32", "b_logits", torch.zeros(13).double()),
+            ("heads", "3 heads for a width of 16", {"config": {**USUAL, "heads": 3}}),
+            ("odd_width", "an odd width of 15", {"config": {**USUAL, "width": 15, "heads": 5}}),
+            *bad_sentences(),
+            bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
+            bad_tensor("one_target", "1 target for 3 sources", "target", zeros((1, 5))),
+            bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.5, 1.0]),
+            bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 1], np.int32)),
+            ("cached_target", "the token −1, decoded with a cache", cached_target),
+            ("no_decoder", "a decoder's weights without a decoder", {**no_target, "bad_config": {"decoder_blocks": 0}}),
+            ("no_target", "a decoder without a target", no_target),
+            ("target", "a target without a decoder", {"config": ENCODER, "inputs": {"target": zeros((3, 5))}}),
+            lengths=LENGTHS,
+        ),
+    ]  # fmt: skip
 
 
 def documented() -> Iterator[Case]:
@@ -366,12 +360,8 @@ def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedShape]:
     config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
     words = len(example.inputs["sentence"].split()) + 1  # and the end token
     unusual: dict[str, Any] = {
-        "batch": 1,
-        "source": STEPS,
-        "target": STEPS,
-        "lengths": (words,),
-        "factory_options": WATCHED,
-    }
+        "batch": 1, "source": STEPS, "target": STEPS, "lengths": (words,), "factory_options": WATCHED,
+    }  # fmt: skip
     names = {
         "encoder_self": "encoder.{}.attention",
         "decoder_self": "decoder.{}.self_attention",

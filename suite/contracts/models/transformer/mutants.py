@@ -78,190 +78,127 @@ ACCEPTED = mutants(
     check_inputs=CHECK_SENTENCES,
     check_weights={
         **CHECK_WEIGHTS,
-        "contiguous_weights": Mutation(
-            "weights must be contiguous",
-            with_arguments(weights=lambda weights: {name: w.view(-1).view(w.shape) for name, w in weights.items()}),
-        ),
+        "contiguous_weights": Mutation("weights must be contiguous",
+            with_arguments(weights=lambda weights: {name: w.view(-1).view(w.shape) for name, w in weights.items()})),
     },
-)
+)  # fmt: skip
 BLOCKS = mutants(
     Transformer,
     place={
         "no_positions": Mutation("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1])),
-        "unscaled_embedding": Mutation(
-            "the embeddings are not multiplied by √d", lambda rows, positions: rows + positions
-        ),
+        "unscaled_embedding": Mutation("the embeddings are not multiplied by √d",
+            lambda rows, positions: rows + positions),
     },
     positions={
-        "cosines_first": Mutation(
-            "cosines come first, sines second",
-            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
-            "documents, E32",
-        ),
-        "sines_then_cosines": Mutation(
-            "all sines come first, then all cosines",
-            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).mT.flatten(-2)),
-        ),
-        "positions_from_one": Mutation(
-            "positions are counted from 1", with_arguments(offset=lambda offset: offset + 1)
-        ),
+        "cosines_first": Mutation("cosines come first, sines second",
+            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)), "documents, E32"),
+        "sines_then_cosines": Mutation("all sines come first, then all cosines",
+            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).mT.flatten(-2))),
+        "positions_from_one": Mutation("positions are counted from 1",
+            with_arguments(offset=lambda offset: offset + 1)),
         "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
-        "float32_angles": Mutation(
-            "angles are computed in float32 for float64", _positions_in(torch.float32), dtypes=("float64",)
-        ),
+        "float32_angles": Mutation("angles are computed in float32 for float64", _positions_in(torch.float32),
+            dtypes=("float64",)),
         "half_exponents": Mutation("exponents are j/d instead of 2j/d", partial(Transformer.positions, base=100.0)),
-        "half_angles": Mutation(
-            "angles are computed in the weights' dtype", _positions_in(torch.bfloat16), dtypes=("bfloat16",)
-        ),
+        "half_angles": Mutation("angles are computed in the weights' dtype", _positions_in(torch.bfloat16),
+            dtypes=("bfloat16",)),
     },
     activate={"gelu_networks": Mutation("the networks have GELU, not ReLU", gelu)},
-    arrange={
-        "pre_norm": Mutation(
-            "normalisation comes before each layer instead of after it",
-            lambda x, layer, norm, add: add(x, layer(norm(x))),
-        )
-    },
+    arrange={"pre_norm": Mutation("normalisation comes before each layer instead of after it",
+        lambda x, layer, norm, add: add(x, layer(norm(x))))},
     block={"shared_blocks": Mutation("all blocks of the encoder have the first one's weights", lambda number: 0)},
     logits={
         "no_logits_bias": Mutation("the logits have no bias", lambda hidden, weights: hidden @ weights["w_logits"]),
         "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
     },
     widened={
-        "tied_logits": Mutation(
-            "the logits' weights are the target's embedding, transposed",
-            with_arguments(weights=shared("target_embedding", "w_logits")),
-        ),
-        "encoder_for_decoder": Mutation(
-            "the decoder's self-attention has the encoder's weights", with_arguments(weights=_encoder_weights)
-        ),
-        "one_decoder_block": Mutation(
-            "all blocks of the decoder have the first one's weights", with_arguments(weights=_first_decoder_weights)
-        ),
-        "transposed_logits": Mutation(
-            "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
-        ),
-        "swapped_norms": Mutation(
-            "the first two normalisations of a block are swapped", with_arguments(weights=_swapped_norms)
-        ),
+        "tied_logits": Mutation("the logits' weights are the target's embedding, transposed",
+            with_arguments(weights=shared("target_embedding", "w_logits"))),
+        "encoder_for_decoder": Mutation("the decoder's self-attention has the encoder's weights",
+            with_arguments(weights=_encoder_weights)),
+        "one_decoder_block": Mutation("all blocks of the decoder have the first one's weights",
+            with_arguments(weights=_first_decoder_weights)),
+        "transposed_logits": Mutation("the logits' weights are transposed where they are square",
+            with_arguments(weights=transposed("w_logits"))),
+        "swapped_norms": Mutation("the first two normalisations of a block are swapped",
+            with_arguments(weights=_swapped_norms)),
     },
-)
+)  # fmt: skip
 MASKS = mutants(
     Transformer,
     mask={"fills_with_minus_10000": Mutation("hidden scores are −10,000, above some visible ones", fill(-1e4))},
     within={
         "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
-        "sees_padding_of_one_item": Mutation(
-            "padding is attended to in a batch of one", with_result(_several_items_only)
-        ),
-        "sees_padding_beyond_64": Mutation(
-            "padding is attended to in sources of more than 64 tokens",
-            with_result(lambda within, length: torch.ones_like(within) if length > 64 else within),
-        ),
-        "inverted_padding": Mutation(
-            "the mask of padding is inverted: tokens are hidden", with_result(torch.logical_not)
-        ),
+        "sees_padding_of_one_item": Mutation("padding is attended to in a batch of one",
+            with_result(_several_items_only)),
+        "sees_padding_beyond_64": Mutation("padding is attended to in sources of more than 64 tokens",
+            with_result(lambda within, length: torch.ones_like(within) if length > 64 else within)),
+        "inverted_padding": Mutation("the mask of padding is inverted: tokens are hidden",
+            with_result(torch.logical_not)),
         "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
-        "counts_from_longest": Mutation(
-            "lengths are relative to the longest of the batch, not to the source",
-            with_arguments(lengths=lambda lengths, length: lengths + length - lengths.max()),
-        ),
+        "counts_from_longest": Mutation("lengths are relative to the longest of the batch, not to the source",
+            with_arguments(lengths=lambda lengths, length: lengths + length - lengths.max())),
     },
-    alone={
-        "zero_states_of_padding": Mutation(
-            "padded positions have states of zero, as nested tensors leave them",
-            lambda states, within: states.masked_fill(~within[:, 0, 0, :, None], 0),
-        )
-    },
+    alone={"zero_states_of_padding": Mutation("padded positions have states of zero, as nested tensors leave them",
+        lambda states, within: states.masked_fill(~within[:, 0, 0, :, None], 0))},
     own={"encoder_sees_padding": Mutation("the encoder's self-attention sees padding", lambda within: None)},
     cross={"cross_sees_padding": Mutation("cross-attention sees padding", lambda within: None)},
     causal={
         "sees_the_future": Mutation("the decoder sees the future", lambda length, device: None, "documents, E35"),
-        "sees_the_future_beyond_64": Mutation(
-            "the decoder sees the future in targets of more than 64 tokens",
-            with_result(lambda mask, length: torch.ones_like(mask) if length > 64 else mask),
-        ),
-        "sees_one_ahead": Mutation(
-            "the decoder sees the next position",
-            lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1),
-        ),
+        "sees_the_future_beyond_64": Mutation("the decoder sees the future in targets of more than 64 tokens",
+            with_result(lambda mask, length: torch.ones_like(mask) if length > 64 else mask)),
+        "sees_one_ahead": Mutation("the decoder sees the next position",
+            lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1)),
     },
     cached={
-        "cached_steps_see_padding": Mutation(
-            "cached steps attend to the padding of the source", with_arguments(within=torch.ones_like)
-        ),
+        "cached_steps_see_padding": Mutation("cached steps attend to the padding of the source",
+            with_arguments(within=torch.ones_like)),
         "cached_steps_see_padding_of_one_item": Mutation(
             "cached steps attend to the padding of the source in a batch of one",
-            with_arguments(within=_several_items_only),
-        ),
+            with_arguments(within=_several_items_only)),
     },
-    full={
-        "whole_targets_see_padding_of_one_item": Mutation(
-            "a whole target attends to the padding of the source in a batch of one",
-            with_arguments(within=_several_items_only),
-        )
-    },
-)
+    full={"whole_targets_see_padding_of_one_item": Mutation(
+        "a whole target attends to the padding of the source in a batch of one",
+        with_arguments(within=_several_items_only))},
+)  # fmt: skip
 BACKEND = mutants(
     Transformer,
-    choose={
-        "plugged_into_self_attention_alone": Mutation(
-            "the backend is not called where queries and keys differ in number",
-            lambda own, backend: (
-                lambda name, query, key, value, allowed: (backend if query.shape == key.shape else own)(
-                    name, query, key, value, allowed
-                )
-            ),
-        )
-    },
+    choose={"plugged_into_self_attention_alone": Mutation(
+        "the backend is not called where queries and keys differ in number",
+        lambda own, backend: (lambda name, query, key, value, allowed:
+        (backend if query.shape == key.shape else own)(name, query, key, value, allowed)))},
     needed={
-        "plug_without_padding": Mutation(
-            "the backend is called without the mask of padding",
-            lambda allowed: {} if allowed is None or allowed.dim() == 4 else {"attn_mask": allowed},
-        ),
-        "plug_without_causal": Mutation(
-            "the backend is called without the causal mask",
-            lambda allowed: {} if allowed is None or allowed.dim() == 2 else {"attn_mask": allowed},
-        ),
+        "plug_without_padding": Mutation("the backend is called without the mask of padding",
+            lambda allowed: {} if allowed is None or allowed.dim() == 4 else {"attn_mask": allowed}),
+        "plug_without_causal": Mutation("the backend is called without the causal mask",
+            lambda allowed: {} if allowed is None or allowed.dim() == 2 else {"attn_mask": allowed}),
     },
-)
+)  # fmt: skip
 GREEDY = mutants(Transformer, **greedy.MUTANTS)
 RETURNED_WEIGHTS = mutants(
     Transformer,
-    stacked={
-        "shows_last_step": Mutation(
-            "cached decoding returns the weights of the last step only", lambda parts: parts[-1]
-        )
-    },
+    stacked={"shows_last_step": Mutation("cached decoding returns the weights of the last step only",
+        lambda parts: parts[-1])},
     returned={
-        "shows_unmasked_weights": Mutation(
-            "the returned attention weights ignore all masks", lambda weights, scores: scores.softmax(-1)
-        ),
+        "shows_unmasked_weights": Mutation("the returned attention weights ignore all masks",
+            lambda weights, scores: scores.softmax(-1)),
         **FAINT_WEIGHTS,
     },
-)
+)  # fmt: skip
 BETWEEN_CALLS = mutants(
     Transformer,
     keep={
-        "stale_states": Mutation(
-            "a source of the first one's shape is not read",
-            lambda storage, source, states: first_of_shape(storage, states),
-        ),
-        "remembers_tokens": Mutation(
-            "a source of the same tokens as an earlier one is not read, whatever its lengths",
-            lambda storage, source, states: storage.setdefault(str(source.tolist()), states),
-        ),
+        "stale_states": Mutation("a source of the first one's shape is not read",
+            lambda storage, source, states: first_of_shape(storage, states)),
+        "remembers_tokens": Mutation("a source of the same tokens as an earlier one is not read, whatever its lengths",
+            lambda storage, source, states: storage.setdefault(str(source.tolist()), states)),
     },
     position={"cached_position_zero": Mutation("every cached step has position 0", lambda step: 0, "documents, E36")},
-    begin={
-        "stale_cache": Mutation(
-            "the cache survives from one call to the next",
-            lambda storage: storage.setdefault("cache", {}),
-            "documents, E37",
-        )
-    },
+    begin={"stale_cache": Mutation("the cache survives from one call to the next",
+        lambda storage: storage.setdefault("cache", {}), "documents, E37")},
     memory={"stale_memory": Mutation("cached steps read the first source of that shape", first_of_shape)},
     remember={"short_cache": Mutation("the cache holds the last sixteen positions only", _last_sixteen)},
-)
+)  # fmt: skip
 
 
 def _model(style: Style) -> Callable[..., Callable[..., Any]]:

@@ -26,33 +26,18 @@ from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 
 USUAL: Config = {
-    "image_height": 8,
-    "image_width": 12,
-    "patch": 4,
-    "channels": 3,
-    "width": 16,
-    "heads": 4,
-    "mlp_width": 24,
-    "blocks": 2,
-    "classes": 10,
-    "pooling": "class",
-}
+    "image_height": 8, "image_width": 12, "patch": 4, "channels": 3, "width": 16, "heads": 4, "mlp_width": 24,
+    "blocks": 2, "classes": 10, "pooling": "class",
+}  # fmt: skip
 MEAN = {**USUAL, "pooling": "mean"}
 SQUARE = {**MEAN, "image_width": 8, "patch": 2, "channels": 4, "mlp_width": 16, "classes": 16}
 """Equal sizes: swapped axes and shared weights still fit."""
 STATES = {**USUAL, "classes": 0}
 MANY = {**USUAL, "image_height": 12, "image_width": 16, "patch": 1, "channels": 1}
 BASE = {
-    **USUAL,
-    "image_height": 224,
-    "image_width": 224,
-    "patch": 16,
-    "width": 768,
-    "heads": 12,
-    "mlp_width": 3072,
-    "blocks": 12,
-    "classes": 1000,
-}
+    **USUAL, "image_height": 224, "image_width": 224, "patch": 16, "width": 768, "heads": 12, "mlp_width": 3072,
+    "blocks": 12, "classes": 1000,
+}  # fmt: skip
 """ViT-B/16."""
 WATCHED = {"need_weights": True}
 ROLES = ("w_query", "w_key", "w_value", "w_output")
@@ -104,16 +89,10 @@ def cases() -> list[Case]:
         two_models(other_weights),
         *documented(),
         model("mean/usual", "the mean of six patches", MEAN),
-        model(
-            "mean/one_class",
-            "three patches, one class, batches of 1 and 7",
-            one_class,
-            PRECISE,
-            calls=batches(1, 7, config=one_class),
-        ),
-        model(
-            "mean/many_patches", "192 patches, more than a tile of 128", {**MANY, "pooling": "mean"}, PRECISE, batch=1
-        ),
+        model("mean/one_class", "three patches, one class, batches of 1 and 7", one_class, PRECISE,
+            calls=batches(1, 7, config=one_class)),
+        model("mean/many_patches", "192 patches, more than a tile of 128", {**MANY, "pooling": "mean"}, PRECISE,
+            batch=1),
         model("states/class_token", "the class token's state comes first", STATES),
         model("states/mean", "no class token, a single item and a single head", single_head, PRECISE, batch=1),
         model("sizes/again", "other images in the same tensor", calls=batches(3, 3), same_storage=True),
@@ -127,7 +106,7 @@ def cases() -> list[Case]:
         model("numerics/large_scores", "scores whose exponentials overflow", dtypes=("float32",), weights=sharp),
         *backend(),
         *bad_input(),
-    ]
+    ]  # fmt: skip
 
 
 def backend() -> Iterator[BackendCase]:
@@ -187,12 +166,8 @@ def bad_input() -> Iterator[BadInputCase]:
 def documented() -> Iterator[Case]:
     """The documents' examples. A sequence becomes an image of one row whose patches are numbers of many channels."""
     makers: dict[str, Callable[[Excerpt], Case]] = {
-        "image": _patches,
-        "x": _block,
-        "image_shape": _shaped,
-        "x_shape": _shaped_block,
-        "patches": _figure,
-    }
+        "image": _patches, "x": _block, "image_shape": _shaped, "x_shape": _shaped_block, "patches": _figure,
+    }  # fmt: skip
     for example in documents.examples_of("vision_transformer"):
         if name := next((name for name in makers if name in example.inputs), ""):
             yield makers[name](example)

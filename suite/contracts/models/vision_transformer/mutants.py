@@ -45,88 +45,62 @@ ACCEPTED = mutants(
     VisionTransformer,
     check_config={
         "crops": Mutation("images are cropped to whole patches", lambda config: None, "documents, E40"),
-        "crops_rows": Mutation(
-            "rows are cropped to whole patches",
-            with_arguments(config=lambda config: {**config, "image_height": config["patch"]}),
-        ),
+        "crops_rows": Mutation("rows are cropped to whole patches",
+            with_arguments(config=lambda config: {**config, "image_height": config["patch"]})),
     },
     check_weights=CHECK_WEIGHTS,
     check_images={
-        "converts_images": Mutation(
-            "images are converted to the weights' dtype",
-            with_arguments(images=lambda images, dtype: images.to(dtype) if images.is_floating_point() else images),
-        ),
+        "converts_images": Mutation("images are converted to the weights' dtype",
+            with_arguments(images=lambda images, dtype: images.to(dtype) if images.is_floating_point() else images)),
         "images_as_they_lie": Mutation("images are read in memory order", with_result(as_it_lies)),
         "resizes": Mutation("images are cropped or padded to the model's size", with_arguments(images=_resized)),
     },
     widened={
         "weights_as_they_lie": Mutation("weights are read in memory order", with_arguments(weights=as_they_lie)),
-        "transposed_patch_map": Mutation(
-            "w_patch is transposed where it is square", with_arguments(weights=transposed("w_patch"))
-        ),
+        "transposed_patch_map": Mutation("w_patch is transposed where it is square",
+            with_arguments(weights=transposed("w_patch"))),
     },
-)
+)  # fmt: skip
 COMPUTED = mutants(
     VisionTransformer,
     patches={
         "transposed_images": Mutation("rows and columns of square images are swapped", with_arguments(images=turned)),
-        "swapped_items_and_channels": Mutation(
-            "items and channels are swapped where the two axes have one size",
-            with_arguments(images=swapped_where_equal(rank=4)),
-        ),
-        "patches_by_column": Mutation(
-            "patches run column by column", partial(VisionTransformer.patches, order=(0, 3, 2, 1, 4, 5))
-        ),
-        "channels_last": Mutation(
-            "the channel is the fastest axis of a patch", partial(VisionTransformer.patches, order=(0, 2, 3, 4, 5, 1))
-        ),
-        "reshaped_patches": Mutation(
-            "images are cut into strips of rows",
-            lambda images, side: images.reshape(len(images), -1, images.shape[1] * side * side),
-        ),
+        "swapped_items_and_channels": Mutation("items and channels are swapped where the two axes have one size",
+            with_arguments(images=swapped_where_equal(rank=4))),
+        "patches_by_column": Mutation("patches run column by column",
+            partial(VisionTransformer.patches, order=(0, 3, 2, 1, 4, 5))),
+        "channels_last": Mutation("the channel is the fastest axis of a patch",
+            partial(VisionTransformer.patches, order=(0, 2, 3, 4, 5, 1))),
+        "reshaped_patches": Mutation("images are cut into strips of rows",
+            lambda images, side: images.reshape(len(images), -1, images.shape[1] * side * side)),
     },
     keep={
         "stale_patches": Mutation("images of the first ones' shape are not read", first_of_shape),
-        "repeats_image_beyond_16": Mutation(
-            "images beyond the 16th repeat the 16th", with_result(repeated_beyond(16, 0))
-        ),
+        "repeats_image_beyond_16": Mutation("images beyond the 16th repeat the 16th",
+            with_result(repeated_beyond(16, 0))),
     },
     with_token={"token_last": Mutation("the class token comes last", lambda x, token: torch.cat([x, token], 1))},
     place={
         "no_positions": Mutation("no positions are added", lambda x, positions: x.clone()),
-        "one_position_for_all": Mutation(
-            "all tokens have the first one's position",
-            with_arguments(positions=first_for_all()),
-            "pytorch/examples issue 1178",
-        ),
-        "class_token_without_position": Mutation(
-            "the class token has no position",
-            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[1:]], 1),
-        ),
+        "one_position_for_all": Mutation("all tokens have the first one's position",
+            with_arguments(positions=first_for_all()), "pytorch/examples issue 1178"),
+        "class_token_without_position": Mutation("the class token has no position",
+            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[1:]], 1)),
         "positions_of_patches_alone": Mutation(
             "the class token has no position, and each patch has the position before its own",
-            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1),
-        ),
+            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1)),
     },
-    arrange={
-        "post_norm": Mutation(
-            "normalisation comes after each layer instead of before it",
-            lambda x, layer, norm, add: norm(add(x, layer(x))),
-        )
-    },
+    arrange={"post_norm": Mutation("normalisation comes after each layer instead of before it",
+        lambda x, layer, norm, add: norm(add(x, layer(x))))},
     block={"shared_blocks": Mutation("all blocks have the first one's weights", lambda number: 0)},
     activate={
-        "tanh_gelu": Mutation(
-            "GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"), "documents, E45"
-        ),
+        "tanh_gelu": Mutation("GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"),
+            "documents, E45"),
         "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
         "relu_mlp": Mutation("the mlp has ReLU, not GELU", torch.relu),
     },
-    softmax={
-        "overflowing_softmax": Mutation(
-            "exponentials overflow: the largest score is not subtracted", lambda scores: unguarded(scores.exp())
-        )
-    },
+    softmax={"overflowing_softmax": Mutation("exponentials overflow: the largest score is not subtracted",
+        lambda scores: unguarded(scores.exp()))},
     states={
         "squeezed_states": Mutation("the states of a batch of one lose its axis", lambda x: x.squeeze(0)),
         "normalised_states": Mutation("the states are normalised", lambda x: layer_norm(x, x.shape[-1:])),
@@ -137,15 +111,13 @@ COMPUTED = mutants(
         "mean_without_batch": Mutation("the mean of a batch of one loses its axis", lambda x: x.squeeze(0).mean(-2)),
     },
     head={
-        "no_head_bias": Mutation(
-            "the head has no bias", lambda pooled, norm, weights: norm(pooled) @ weights["w_head"]
-        ),
-        "no_head_norm": Mutation(
-            "no normalisation comes before the head", with_arguments(norm=lambda norm: lambda pooled: pooled)
-        ),
+        "no_head_bias": Mutation("the head has no bias",
+            lambda pooled, norm, weights: norm(pooled) @ weights["w_head"]),
+        "no_head_norm": Mutation("no normalisation comes before the head",
+            with_arguments(norm=lambda norm: lambda pooled: pooled)),
         "squeezed_class": Mutation("a single class loses its axis", with_result(lambda logits: logits.squeeze(1))),
     },
-)
+)  # fmt: skip
 
 
 def _model(style: Style, embed: Callable[[Config, Part, Tensor], Tensor]) -> Callable[..., Callable[..., Any]]:
