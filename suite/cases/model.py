@@ -1,10 +1,10 @@
 """Cases of models: a factory makes a model of a config and weights, and its outputs are judged by norms.
 
-No bound is derived for models. The vector of a position may lie from the float64 result twice as far as the worst
-vector of several runs of the eager model in the same dtype, plus the cost of rounding sums, (Σ√k · a + u) · ‖expected‖.
-Here k are the rows of each matrix of weights, a the unit roundoff of the accumulator, and u that of the dtype. The
-weights of these runs differ in their last digits, so that each run rounds otherwise, as another order of sums does. The
-error of one run alone may be small by chance.
+No bound is derived for models. The tolerance of a position's vector is twice the largest error of several runs of the
+eager model in the same dtype, plus the cost of rounding sums, (Σ√k · a + u) · ‖expected‖. Here k are the rows of each
+matrix of weights, a the unit roundoff of the accumulator, and u that of the dtype. The weights of these runs differ in
+their last digits, so that each run rounds otherwise, as another order of sums does. The error of one run may be small
+by chance.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ NEARBY_RUNS = 8
 costs about twice as much as rounding every step. So a correct model exceeds the tolerance where its error, in the worst
 case a single normal number, is four times the largest of nine alike: with a probability of 7e-5."""
 SMALL_MODEL = 2**20
-"""Weights from which on the eager model runs once: errors of so many terms have hardly any luck, and a run takes long.
-"""
+"""A model of this many weights runs once: a run takes long, and errors that are sums of many terms are hardly small by chance."""
 
 
 @dataclass(frozen=True, eq=False)
