@@ -48,7 +48,7 @@ NEARBY_RUNS = 8
 costs about twice as much as rounding every step. So a correct model exceeds the tolerance where its error, in the worst
 case a single normal number, is four times the largest of nine alike: with a probability of 7e-5."""
 SMALL_MODEL = 2**20
-"""A model of this many weights runs once: a run takes long, and errors that are sums of many terms are hardly small by chance."""
+"""A model of this many weights runs once: a run takes long, and errors of many terms are hardly small by chance."""
 
 
 @dataclass(frozen=True, eq=False)

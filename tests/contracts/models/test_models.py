@@ -80,7 +80,7 @@ def test_a_position_may_lie_as_far_as_its_tolerance_and_no_farther(name: str, dt
             assert case.verdict(calls, (reply,), [expected]).status == status
 
 
-def test_the_tolerance_is_twice_the_worst_of_the_eager_model_plus_a_share_of_the_norm() -> None:
+def test_the_tolerance_is_twice_the_worst_of_several_eager_models_plus_a_share_of_the_norm() -> None:
     case = model_case("transformer")
     calls = case.calls("bfloat16")
     (expected,) = case.expected(calls, {})
@@ -88,10 +88,10 @@ def test_the_tolerance_is_twice_the_worst_of_the_eager_model_plus_a_share_of_the
     assert reply.output is not None
     error = np.linalg.norm(compare.numbers(reply.output) - expected.value, axis=-1)
 
-    share = (expected.allowed - 2 * error.max()) / np.linalg.norm(expected.value, axis=-1)
+    share, twice_the_worst = np.polyfit(np.linalg.norm(expected.value, axis=-1).ravel(), expected.allowed.ravel(), 1)
 
-    assert np.allclose(share, share.flat[0], rtol=1e-6)
-    assert PRECISIONS["bfloat16"].unit < share.flat[0] < 1.1 * PRECISIONS["bfloat16"].unit
+    assert PRECISIONS["bfloat16"].unit < share < 1.1 * PRECISIONS["bfloat16"].unit
+    assert 2 * error.max() <= twice_the_worst < 3 * 2 * error.max()
 
 
 @pytest.mark.parametrize("when", ["built", "called"])
