@@ -23,10 +23,16 @@ class Settings(NamedTuple):
     right: int | None
     """Query i sees keys i − left to i + right; None is unbounded. Causal attention sees none to the right."""
     scale: float
+    softcap: float | None
     seed: int
     looks_ahead: bool
     """Whether the control flow may depend on numbers."""
     chunks: Chunks
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no score is hidden or capped."""
+        return self.sees_all and self.softcap is None
 
     @property
     def sees_all(self) -> bool:
@@ -64,7 +70,14 @@ class Tiles:
     """
 
     def __init__(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, settings: Settings, step: int
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        sinks: Tensor | None,
+        settings: Settings,
+        step: int,
     ) -> None:
         self.settings, self.step, self.wide = settings, step, wide_dtype(query.dtype)
         self.narrow = self.wide != query.dtype
@@ -72,10 +85,14 @@ class Tiles:
         self.mask = None  # b g r l s, of size 1 along the axes where it broadcasts
         if mask is not None:
             self.mask = grouped(mask, key) if _four_axes(mask).shape[1] > 1 else _four_axes(mask).unsqueeze(2)
+        self.sinks = None  # b g r l 1, in units of ln 2
+        if sinks is not None:
+            heads = (sinks.to(self.wide) * LOG2_E).view(*self.query.shape[1:3], 1, 1)
+            self.sinks = heads.expand(*self.query.shape[:-1], 1)
         self.lanes = lanes_of(query.device)
         self.random = torch.Generator(query.device).manual_seed(settings.seed) if settings.dropout_p > 0 else None
         self.growth = 1 / (1 - settings.dropout_p) if settings.dropout_p < 1 else 0.0  # of the weights that are kept
-        self.scale = settings.scale * LOG2_E
+        self.factor = settings.scale * LOG2_E if settings.softcap is None else settings.scale / settings.softcap
         self._buffers: dict[str, Tensor] = {}
         self._views: dict[tuple[str, tuple[int, ...]], Tensor] = {}
         self._last_triangle: tuple[Any, Tensor] = None, self.query
@@ -134,12 +151,24 @@ class Tiles:
             for part in _slices(stop - start, self.step)
         ]
 
-    def scores(self, block: Block, queries: Tensor, part: Part) -> Tensor:
-        """The masked scores of one tile, p n k; in units of ln 2."""
-        part.scores.baddbmm_(queries, part.keys.mT, beta=0, alpha=self.scale)
+    def scores(self, block: Block, queries: Tensor, part: Part, slope: Tensor | None = None) -> Tensor:
+        """The capped and masked scores of one tile, p n k, in units of ln 2; `slope` gets the derivative of the cap."""
+        cap = self.settings.softcap
+        part.scores.baddbmm_(queries, part.keys.mT, beta=0, alpha=self.factor)
+        if cap is not None:
+            tanh = part.scores.tanh_()
+            if slope is not None:
+                torch.mul(tanh, tanh, out=slope).neg_().add_(1)
+            tanh.mul_(cap * LOG2_E)
         if part.diagonals or self.mask is not None:
             self._hide(block, part)
         return part.scores
+
+    def sink_powers(self, block: Block, shift: Tensor | None = None) -> Tensor:
+        """2 to the power of each row's sink − shift, p n 1."""
+        assert self.sinks is not None
+        sinks = self.rows(self.sinks[block])
+        return (sinks if shift is None else sinks - shift).exp2()
 
     def _hide(self, block: Block, part: Part) -> None:
         """Hide keys beyond diagonals and those that a boolean mask hides; add a float mask."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_window
+from attnsuite.implementations.attention._checks import check_inputs, check_sinks, check_softcap, check_window
 from attnsuite.implementations.attention._chunks import chosen, lanes_of, wide_dtype
 from attnsuite.implementations.attention._tiles import LOG2_E, Settings, Tiles, grouped, in_pairs
 
@@ -34,14 +34,21 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     window: tuple[int | None, int | None] | None = None,
-) -> Tensor:
+    softcap: float | None = None,
+    sinks: Tensor | None = None,  # h
+    return_lse: bool = False,
+) -> Any:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
-    Query i sees keys i − left to i + right of a window, both included; tiles that it hides are skipped. Raises
-    ValueError, before any work, for inputs that the formula does not define.
+    Query i sees keys i − left to i + right of a window, both included; tiles that it hides are skipped. A soft cap
+    bounds the scaled scores. A sink adds its exponential to the sum of its head's. With `return_lse` the log-sum-exp,
+    ... h l, is returned after the output. Raises ValueError, before any work, for inputs that the formula does not
+    define.
     """
     check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
     check_window(window)
+    check_softcap(softcap)
+    check_sinks(sinks, query)
     seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     left, right = _bounds(is_causal, window)
@@ -50,38 +57,45 @@ def attention(
     chunks = chosen(query.shape, key.shape, value.shape, query.dtype, query.device, lanes, bounded, dropout_p > 0)
     # On a GPU this would synchronise; with dropout a repeated pass would draw other numbers.
     looks_ahead = query.device.type == "cpu" and dropout_p == 0
-    settings = Settings(dropout_p, left, right, scale, seed, looks_ahead, chunks)
-    inputs = query, key, value, attn_mask
+    settings = Settings(dropout_p, left, right, scale, softcap, seed, looks_ahead, chunks)
+    inputs = query, key, value, attn_mask, sinks
     learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-    output: Tensor = (
-        _Attention.apply(*inputs, settings)  # type: ignore[no-untyped-call]  # so is PyTorch's signature
-        if learns
-        else _forward(*inputs, settings)[0]
-    )
-    return output
+    if learns:
+        return _Attention.apply(*inputs, settings, return_lse)  # type: ignore[no-untyped-call]  # so is PyTorch's
+    output, totals, shifts = _forward(*inputs, settings)
+    return (output, _log_sum_exp(query, totals, shifts)) if return_lse else output
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, settings: Settings
-    ) -> Tensor:
-        output, totals, shifts = _forward(query, key, value, attn_mask, settings)
-        ctx.save_for_backward(query, key, value, attn_mask, output, totals, shifts)
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        sinks: Tensor | None,
+        settings: Settings,
+        return_lse: bool,
+    ) -> Any:
+        output, totals, shifts = _forward(query, key, value, attn_mask, sinks, settings)
+        ctx.save_for_backward(query, key, value, attn_mask, sinks, output, totals, shifts)
         ctx.settings = settings
-        return output
+        return (output, _log_sum_exp(query, totals, shifts)) if return_lse else output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, attn_mask, output, totals, shifts = ctx.saved_tensors
+    def backward(ctx: Any, output_gradient: Tensor, lse_gradient: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        query, key, value, attn_mask, sinks, output, totals, shifts = ctx.saved_tensors
         settings: Settings = ctx.settings
-        tiles = Tiles(query, key, value, attn_mask, settings, settings.chunks.backward_keys)
-        needs_query, needs_key, needs_value, needs_mask, *_ = ctx.needs_input_grad
+        tiles = Tiles(query, key, value, attn_mask, sinks, settings, settings.chunks.backward_keys)
+        needs_query, needs_key, needs_value, needs_mask, needs_sinks, *_ = ctx.needs_input_grad
         d_query = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         d_key = torch.zeros(tiles.key.shape, dtype=tiles.wide, device=query.device)  # b g s e
         d_value = torch.zeros(tiles.value.shape, dtype=tiles.wide, device=query.device)  # b g s v
         d_mask = torch.zeros_like(tiles.mask, dtype=tiles.wide) if needs_mask and tiles.mask is not None else None
+        d_sinks = None if tiles.sinks is None else tiles.sinks.new_zeros(tiles.sinks.shape[1:3])  # g r
+        d_lse = None if lse_gradient is None else grouped(lse_gradient[..., None], key)  # b g r l 1
         by_group = [grouped(tensor, key) for tensor in (d_query, output, output_gradient)]  # b g r l e|v
 
         for block in tiles.blocks():
@@ -90,25 +104,34 @@ class _Attention(torch.autograd.Function):
             d_queries, outputs, upstream = (tiles.rows(tensor[block]) for tensor in by_group)  # p n e|v
             # The weights stay unnormalised; the upstream gradient is divided by their sum instead: rows, not tiles.
             products = upstream * outputs
-            mean = products.sum(dim=-1, keepdim=True).mul_(share)  # p n 1
+            mean = products.sum(dim=-1, keepdim=True)  # p n 1
+            if d_lse is not None:
+                mean.sub_(tiles.rows(d_lse[block]))
+            mean.mul_(share)
+            if d_sinks is not None and tiles.sinks is not None:
+                flow = mean * tiles.sink_powers(block, shift)
+                d_sinks[block.heads] -= tiles.five_axes(flow, block).sum((0, 3, 4))
             upstream = torch.mul(upstream, share.mul_(tiles.growth), out=products)
             d_queries.zero_()
             d_keys, d_values = tiles.heads(d_key, block), tiles.heads(d_value, block)  # p s e|v
             for part in tiles.parts(block, queries):
-                powers = _powers(tiles.scores(block, queries, part), shift)  # p n k
+                slope = None if settings.softcap is None else tiles.scratch("slope", part.scores.shape)
+                powers = _powers(tiles.scores(block, queries, part, slope), shift)  # p n k
                 keep = tiles.kept(powers)
                 if needs_query or needs_key or needs_mask:
                     d_scores = torch.bmm(upstream, part.values.mT, out=tiles.scratch("d_scores", powers.shape))
                     if keep is not None:
                         d_scores *= keep
                     d_scores.sub_(mean).mul_(powers)
+                    if d_mask is not None:
+                        target = tiles.mask_part(d_mask, block, part.columns)
+                        target += tiles.five_axes(d_scores, block).sum_to_size(target.shape)
+                    if slope is not None:
+                        d_scores *= slope
                     if needs_query:
                         d_queries.baddbmm_(d_scores, part.keys, alpha=settings.scale)
                     if needs_key:
                         _gather(d_keys[:, part.columns], d_scores, queries, settings.scale)
-                    if d_mask is not None:
-                        target = tiles.mask_part(d_mask, block, part.columns)
-                        target += tiles.five_axes(d_scores, block).sum_to_size(target.shape)
                 if needs_value:
                     if keep is not None:
                         powers *= keep
@@ -120,19 +143,21 @@ class _Attention(torch.autograd.Function):
             d_key.view(key.shape).to(key.dtype) if needs_key else None,
             d_value.view(value.shape).to(value.dtype) if needs_value else None,
             d_mask.view(attn_mask.shape).to(attn_mask.dtype) if d_mask is not None else None,
+            d_sinks.flatten().to(sinks.dtype) if needs_sinks and d_sinks is not None else None,
+            None,
             None,
         )
 
 
 def _forward(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, settings: Settings
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sinks: Tensor | None, settings: Settings
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The output, and of tensor row b g r l 1 the total of its powers, and the shift of its scores if there is one."""
-    if settings.chunks.one and mask is None and settings.sees_all and settings.looks_ahead:
+    if settings.chunks.one and mask is None and sinks is None and settings.is_plain and settings.looks_ahead:
         dense = _dense(query, key, value, settings.scale)
         if dense is not None:
             return *dense, None
-    tiles = Tiles(query, key, value, mask, settings, settings.chunks.keys)
+    tiles = Tiles(query, key, value, mask, sinks, settings, settings.chunks.keys)
     output = query.new_empty((*query.shape[:-1], value.shape[-1]))
     mixtures = grouped(output, key)  # b g r l v
     totals = mixtures.new_empty((*mixtures.shape[:-1], 1), dtype=tiles.wide)  # b g r l 1
@@ -163,7 +188,11 @@ def _mix(tiles: Tiles, mixtures: Tensor, totals: Tensor) -> bool:
     for block in tiles.blocks():
         targets = mixtures[block], totals[block]
         queries, mixture, total = map(tiles.rows, (tiles.query[block], *targets))  # p n e|v|1
-        total.zero_()
+        if tiles.sinks is None:
+            total.zero_()
+        else:
+            total.copy_(tiles.sink_powers(block))
+            mixture.zero_()  # of a block that sees no keys
         for part in tiles.parts(block, queries):
             powers = tiles.scores(block, queries, part).exp2_()  # p n k
             total += powers.sum(dim=-1, keepdim=True)
@@ -181,7 +210,9 @@ def _mix_shifted(tiles: Tiles, mixtures: Tensor, totals: Tensor, shifts: Tensor)
         queries, mixture = tiles.rows(tiles.query[block]), tiles.rows(mixtures[block])  # p n e|v
         # Not −inf: where nothing has been seen yet, −inf − −inf would be NaN.
         largest = mixture.new_full((*mixture.shape[:2], 1), torch.finfo(tiles.wide).min)  # p n 1
-        total = torch.zeros_like(largest)
+        if tiles.sinks is not None:
+            largest = torch.maximum(largest, tiles.rows(tiles.sinks[block]))
+        total = torch.zeros_like(largest) if tiles.sinks is None else tiles.sink_powers(block, largest)
         mixture.zero_()
         for part in tiles.parts(block, queries):
             scores = tiles.scores(block, queries, part)  # p n k
@@ -198,6 +229,12 @@ def _mix_shifted(tiles: Tiles, mixtures: Tensor, totals: Tensor, shifts: Tensor)
         mixture *= _reciprocal(total) * tiles.growth
         for whole, rows in ((mixtures, mixture), (totals, total), (shifts, largest)):
             _put(whole[block], rows)
+
+
+def _log_sum_exp(query: Tensor, totals: Tensor, shifts: Tensor | None) -> Tensor:
+    """The logarithm of the sum of the exponentials, ... h l; −∞ for an empty row."""
+    logs = totals.log2() if shifts is None else totals.log2() + shifts
+    return (logs / LOG2_E).view(query.shape[:-1])
 
 
 def _put(target: Tensor, rows: Tensor) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -23,6 +25,8 @@ def varlen_attention(
     scale: float | None = None,
     is_causal: bool = False,
     window: Window | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,  # h
 ) -> Tensor:  # q h v
     """Return the attention of each item within itself; aligned at the lower right, as FlashAttention.
 
@@ -31,19 +35,18 @@ def varlen_attention(
     check_inputs(query, key, value, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, window)
 
     def attend(item: Item) -> Tensor:
-        return _within_band(item, scale)
+        return _within_band(item, scale=scale, softcap=softcap, sinks=sinks)
 
     return packed(attend, query, key, value, cu_seqlens_q, cu_seqlens_k, is_causal, window)
 
 
-def _within_band(item: Item, scale: float | None) -> Tensor:
+def _within_band(item: Item, **options: Any) -> Tensor:
     """The output of an item, h l v, from the queries that see a key and the keys that a query sees."""
     query, key, value, first, last = item
     blind = min(0 if last is None else max(-last, 0), query.shape[1])  # leading queries that see nothing
     unseen = min(0 if first is None else max(first + blind, 0), key.shape[1])  # leading keys that none of the rest sees
     shift = blind - unseen
     window = None if first is None else -(first + shift), None if last is None else last + shift
-    output = chunked.attention(
-        query[:, blind:], key[:, unseen:], value[:, unseen:], scale=scale, enable_gqa=item.grouped, window=window
-    )
+    inputs = query[:, blind:], key[:, unseen:], value[:, unseen:]
+    output: Tensor = chunked.attention(*inputs, enable_gqa=item.grouped, window=window, **options)
     return output if not blind else pad(output, (0, 0, blind, 0))
