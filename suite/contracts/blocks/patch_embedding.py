@@ -171,10 +171,6 @@ def _cropped(image: Tensor, weight: Tensor) -> Tensor:
     return image[..., :height, :width] if height and width else image
 
 
-def _first_channel(image: Tensor) -> Tensor:
-    return torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)
-
-
 CONTROLS = {"correct": Patches()}
 MUTANTS = [
     *usual_mutants(Patches),
@@ -195,8 +191,8 @@ MUTANTS = [
         cut={
             "transposed_pixels": Mutation("rows and columns are swapped within a patch",
                 with_result(lambda cut: cut.mT)),
-            "first_channel_only": Mutation("only the first channel is read", with_arguments(image=_first_channel),
-                "documents, E41"),
+            "first_channel_only": Mutation("only the first channel is read", with_arguments(
+                image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)), "documents, E41"),
             "strided_pixels": Mutation("a patch takes every h/p-th row and every w/p-th column", _strided),
         },
         order={

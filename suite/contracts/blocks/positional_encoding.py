@@ -36,7 +36,6 @@ from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
     Mutation,
-    StepChange,
     at_sizes,
     first_for_all,
     formula,
@@ -199,10 +198,6 @@ def _written_base(call: Call, reply: Reply) -> list[str]:
     return [] if math.isclose(written**2, base, rel_tol=0.01) else [f"{written:g}"]  # that is half the exponents
 
 
-def _fixed_base(base: str) -> StepChange:
-    return with_arguments(base=lambda _: float(base))
-
-
 CONTROLS = {"correct": Encoding()}
 MUTANTS = [
     *usual_mutants(Encoding),
@@ -228,7 +223,8 @@ MUTANTS = [
                 lambda width: torch.arange(width, dtype=torch.float64) / width),
         },
         angles={
-            **at_sizes("fixed_base_{}", "the base is always {}", _fixed_base, "10000", fit=_written_base),
+            **at_sizes("fixed_base_{}", "the base is always {}",
+                lambda base: with_arguments(base=lambda _: float(base)), "10000", fit=_written_base),
             "float32_angles": Mutation("angles are computed in float32 for float64", lambda positions, exponents, base:
                 positions.float() / base ** exponents.float(), "documents, 11.6", ("float64",)),
             "float32_angles_by_logarithm": Mutation(

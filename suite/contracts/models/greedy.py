@@ -96,10 +96,9 @@ MUTANTS: dict[str, Mapping[str, Mutation]] = {
         "as_long_as_needed": Mutation("there are as many columns as the longest translation has tokens",
             lambda tokens, end, steps: Translating.cut(tokens, end, steps)[:, : tokens.shape[1]]),
     },
-    "check_greedy": {
-        "clamps_greedy": Mutation("begin and end tokens outside the vocabulary, and less than one step, are clamped",
-            lambda greedy, vocabulary: {"begin": min(max(greedy["begin"], 0), vocabulary - 1),
-            "end": min(max(greedy["end"], 0), vocabulary - 1), "steps": max(greedy["steps"], 1)})
-    },
+    "check_greedy": {"clamps_greedy": Mutation(
+        "begin and end tokens outside the vocabulary, and less than one step, are clamped",
+        lambda greedy, vocabulary: {"begin": min(max(greedy["begin"], 0), vocabulary - 1),
+        "end": min(max(greedy["end"], 0), vocabulary - 1), "steps": max(greedy["steps"], 1)})},
 }  # fmt: skip
 """By step."""

@@ -170,10 +170,6 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
     return mutants(computation, widened=widened, call_backend=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
 
 
-def _rms_norm(x: Tensor, weights: Part) -> Tensor:
-    return x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]
-
-
 HEADS = {
     "factor": {
         "full_width_scale": Mutation("the scores are divided by the root of the full width, not of the head's",
@@ -197,7 +193,8 @@ LAYERS = {
     "norm": {
         "unbiased_variance": Mutation("the variance is divided by the count minus one",
             lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt())),
-        "rms_norm": Mutation("normalisation does not subtract the mean: RMSNorm", _rms_norm),
+        "rms_norm": Mutation("normalisation does not subtract the mean: RMSNorm",
+            lambda x, weights: x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]),
         "plain_norm": Mutation("normalisation leaves out its weight and bias",
             lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())})),
         "eps_outside": Mutation("ε is added to the root, not under it",

@@ -66,10 +66,6 @@ def _head_by_head(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed:
     return total, lambda: torch.stack(shown, 1)
 
 
-def _layer_norm(x: Tensor, weights: Part) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"])
-
-
 def _norm_by_slope(x: Tensor, weights: Part) -> Tensor:
     """x times a slope, plus an offset that contains the mean."""
     variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
@@ -78,10 +74,11 @@ def _norm_by_slope(x: Tensor, weights: Part) -> Tensor:
 
 
 STYLES = {
-    "library": Style(linear, _fused_heads, _layer_norm),
+    "library": Style(linear, _fused_heads,
+        lambda x, weights: functional.layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"])),
     "head_by_head": Style(bias_first, _head_by_head, _norm_by_slope, widens=True),
     "backwards": Style(backwards, _fused_heads, _norm_by_slope, widens=True),
-}
+}  # fmt: skip
 """By name. Loops and einsum widen half types, because they would round after every term."""
 
 

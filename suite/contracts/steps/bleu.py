@@ -264,11 +264,6 @@ def up_to(end: Hashable) -> Callable[[Tokens], Tokens]:
     return lambda tokens: tokens[: tokens.index(end)] if end in tokens else tokens
 
 
-def characters(tokens: Tokens) -> Tokens:
-    """The characters of the text."""
-    return list(" ".join(map(str, tokens)))
-
-
 def once(tokens: Tokens) -> Tokens:
     """A token that follows itself counts once."""
     return [token for place, token in enumerate(tokens) if place == 0 or token != tokens[place - 1]]
@@ -277,11 +272,6 @@ def once(tokens: Tokens) -> Tokens:
 def ends(grams: list[tuple[Hashable, ...]]) -> Tokens:
     """The first and the last token of each n-gram."""
     return [gram[:: max(1, len(gram) - 1)] for gram in grams]
-
-
-def unless_one_is_missing(length: int, target: int) -> float:
-    """No penalty where one token is missing."""
-    return 1.0 if target - length < 2 else math.exp(min(0.0, 1 - target / length))
 
 
 CONTROLS = {"correct": Scoring()}
@@ -299,7 +289,8 @@ MUTANTS += mutants(
     check={"accepts_no_reference": Mutation("an empty reference is accepted",
         with_arguments(sizes=lambda _: {"r": 1}))},
     read={
-        "characters_for_tokens": Mutation("n-grams are of characters, not of tokens", with_result(characters)),
+        "characters_for_tokens": Mutation("n-grams are of characters, not of tokens",
+            with_result(lambda tokens: list(" ".join(map(str, tokens))))),
         "cut_at_zero": Mutation("tokens from the first 0 on are cut off, as padding", with_result(up_to(0))),
         "cut_at_two": Mutation("tokens from the first 2 on are cut off, as an end", with_result(up_to(2))),
         "without_ones": Mutation("tokens that are 1 are left out", with_result(lambda x: [t for t in x if t != 1])),
@@ -359,7 +350,8 @@ MUTANTS += mutants(
             lambda length, target: math.exp(-abs(1 - target / length))),
         "difference_for_ratio": Mutation("lengths are subtracted",
             lambda length, target: math.exp(min(0, length - target))),
-        "one_missing_is_nothing": Mutation("one missing token costs nothing", unless_one_is_missing),
+        "one_missing_is_nothing": Mutation("one missing token costs nothing",
+            lambda length, target: 1.0 if target - length < 2 else math.exp(min(0.0, 1 - target / length))),
     },
     nothing={"empty_divides": Mutation("no tokens: division by zero", lambda: 1 / len([]),
         "Dive into Deep Learning's code")},

@@ -519,11 +519,6 @@ def dropped_instead_of_kept(steps: int, keep: float) -> list[float]:
     return [1 / keep if number >= keep else 0.0 for number in torch.rand(steps - 1).tolist()]
 
 
-def dropped_too(direct: Tensor, factors: list[float]) -> Tensor:
-    """The direct terms times the factors."""
-    return torch.tensor([*factors, 1.0], dtype=direct.dtype)[:, None] * direct
-
-
 CONTROLS = {"correct": ThroughTime()}
 MUTANTS = usual_mutants(ThroughTime)
 MUTANTS += mutants(
@@ -588,8 +583,8 @@ MUTANTS += mutants(
         "kept_too_often": Mutation("a step is kept half again as often as π says: too large in the mean",
             lambda steps, keep: [1.5 * each for each in ThroughTime.factors(steps, min(1.0, 1.5 * keep))]),
     },
-    randomised={"direct_terms_dropped": Mutation("the direct terms are dropped as well",
-        with_arguments(direct=dropped_too))},
+    randomised={"direct_terms_dropped": Mutation("the direct terms are dropped as well", with_arguments(
+        direct=lambda direct, factors: torch.tensor([*factors, 1.0], dtype=direct.dtype)[:, None] * direct))},
 )  # fmt: skip
 
 

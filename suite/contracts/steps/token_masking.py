@@ -574,11 +574,6 @@ def never_the_last(selected: Tensor, share: float | Tensor) -> Tensor:
     return selected
 
 
-def at_least_one(selected: Tensor, free: Tensor) -> Tensor:
-    """The first free token too, where none is selected."""
-    return selected | (~selected.any(1, keepdim=True) & free & (free.cumsum(1) == 1))
-
-
 def from_the_batch(tokens: Tensor, vocab_size: int, source: Source | None) -> Tensor:
     """Tokens of the batch in random order."""
     return tokens.flatten()[torch.randperm(tokens.numel(), generator=source)].reshape(tokens.shape)
@@ -629,7 +624,8 @@ MUTANTS += mutants(
         "never_the_last": Mutation("the last token of an item is never selected", with_result(never_the_last)),
         "first_512": Mutation("tokens beyond the 512th are never selected", with_result(filled_beyond(512, False)),
             "the usual longest input of BERT"),
-        "at_least_one": Mutation("each item has a selected token", with_result(at_least_one), "BERT's own data"),
+        "at_least_one": Mutation("each item has a selected token", with_result(lambda selected, free: selected | (
+            ~selected.any(1, keepdim=True) & free & (free.cumsum(1) == 1))), "BERT's own data"),
     },
     fates={
         "always_mask": Mutation("all that is selected becomes the mask token",

@@ -59,8 +59,7 @@ ITEMS: list[Case] = [
     case("items/no_keys_first", "the first item has queries alone, the last keys alone", (3, 4, 0), (0, 4, 5)),
     case("items/single_tokens", "one query and one key each", (1,) * 9),
     case("items/one_query_each", "decoding: one query, all keys of its own item", (1, 1, 1, 1), (5, 1, 9, 3)),
-    case("items/one_query_or_none", "decoding where some items have ended", (1, 0, 1, 1), (5, 4, 9, 3),
-        max_seqlen=0),
+    case("items/one_query_or_none", "decoding where some items have ended", (1, 0, 1, 1), (5, 4, 9, 3), max_seqlen=0),
     case("items/many", "forty short items", MANY),
 ]  # fmt: skip
 """Items without queries, without keys, or without both."""
@@ -89,8 +88,7 @@ LENGTHS: list[Case] = [
     case("max_seqlen/larger", "larger than needed", max_seqlen=57),
     case("max_seqlen/one", "every item has one query", (1, 1, 1), (4, 9, 6), max_seqlen=0),
     gradients("max_seqlen/gradients", "larger than needed, backward", max_seqlen=57),
-    case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40,
-        options=CAUSAL),
+    case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40, options=CAUSAL),
 ]  # fmt: skip
 """Lengths at the edges of tiles, uneven ones, and buffers that are longer than all items."""
 
@@ -173,8 +171,7 @@ LAYOUTS: list[Case] = [
     *(case(f"layout/{layout}", says, layout=layout) for layout, says in WORDS.items()),
     gradients("layout/backward", "strides of the output gradient, too", layout="transposed_heads"),
     case("layout/one_projection", "query, key and value are views of one tensor", change=_one_projection),
-    case("layout/one_grouped_projection", "the same with grouped heads", heads=4, key_heads=2,
-        change=_one_projection),
+    case("layout/one_grouped_projection", "the same with grouped heads", heads=4, key_heads=2, change=_one_projection),
 ]  # fmt: skip
 """Strides, offsets and views are honoured."""
 
@@ -188,8 +185,7 @@ AGAIN: list[Case] = [
         (replace(USUAL, max_seqlen=0), replace(OTHER, queries=(70, 3), max_seqlen=0), replace(USUAL, max_seqlen=0))),
     SeveralCalls("again/one_by_one", "all items together, then each alone",
         (USUAL, *(replace(USUAL, name=f"again/{n}", queries=(n,)) for n in (5, 7, 3)))),
-    SeveralCalls("again/permuted", "the same items in another order",
-        (USUAL, replace(USUAL, change=_permuted))),
+    SeveralCalls("again/permuted", "the same items in another order", (USUAL, replace(USUAL, change=_permuted))),
 ]  # fmt: skip
 """Several calls: other numbers, other lengths, other items."""
 
@@ -220,8 +216,7 @@ BAD_INPUT: list[Row] = [
     ("beyond", "17 queries of 15", _changed(cu_seqlens_q=_ends(0, 5, 12, 17))),
     ("keys_beyond", "17 keys of 15", _changed(cu_seqlens_k=_ends(0, 5, 12, 17))),
     ("other_items", "2 lengths of keys for 3 of queries", _changed(cu_seqlens_k=_ends(0, 5, 15))),
-    ("float_lengths", "lengths that are not integers",
-        _changed(cu_seqlens_q=_ends(0, 5, 12, 15, dtype=torch.float32))),
+    ("float_lengths", "lengths that are not integers", _changed(cu_seqlens_q=_ends(0, 5, 12, 15, dtype=torch.float32))),
     ("heads_do_not_divide", "4 query heads on 3 key heads", {"heads": 3, **_changed(query=_four_heads)}),
     ("more_key_heads", "2 query heads on 4 key heads", _changed(key=_four_heads, value=_four_heads)),
     ("fewer_value_heads", "2 key heads and 1 value head", _changed(value=lambda x: x[:, :1])),

@@ -179,10 +179,6 @@ def _keys(change: Callable[[int, int], tuple[int, int]]) -> StepChange:
     )
 
 
-def _up_to_a_tile(tile: int, start: int, stop: int) -> tuple[int, int]:
-    return start, start - (start - stop) // tile * tile
-
-
 def _stops_at_empty(items: list[Item]) -> list[Item]:
     lengths = [item.rows.stop - item.rows.start for item in items]
     return items[: lengths.index(0)] if 0 in lengths else items
@@ -250,7 +246,8 @@ LENGTHS = {
     "reads_to_end_of_buffer": Mutation("the last item reads all rows that are left", with_result(lambda items, total:
         [*items[:-1], items[-1]._replace(keys=slice(items[-1].keys.start, total))]), "TransformerEngine issue 3331"),
     **{f"reads_whole_tiles_of_{tile}": Mutation(f"keys are read in whole tiles of {tile}, beyond the end of the item",
-        _keys(partial(_up_to_a_tile, tile))) for tile in (16, 64, 128)},
+        _keys(partial(lambda tile, start, stop: (start, start - (start - stop) // tile * tile), tile))) for tile in (16,
+        64, 128)},
 }  # fmt: skip
 
 
@@ -332,8 +329,9 @@ MUTANTS = [
                 "the causal mask of an item is aligned at the upper left; if that is meant, declare "
                 'conventions={"causal": "upper_left"}',
                 partial(_aligned, causal="upper_left"), "flash-attention before 2.1"),
-            "shows_a_lone_query_the_first_key": Mutation("under causal, a lone query sees the first key of its item alone",
-                _first_key_of_lone_query, "pytorch issue 144858"),
+            "shows_a_lone_query_the_first_key": Mutation(
+                "under causal, a lone query sees the first key of its item alone", _first_key_of_lone_query,
+                "pytorch issue 144858"),
             "aligns_window_at_the_first_key": Mutation("the window of an item is aligned at the upper left",
                 partial(_aligned, window="upper_left"), "flashinfer issue 4972"),
             "counts_positions_in_pack": Mutation("causal masks and windows count rows of the pack, not of the item",
@@ -345,10 +343,9 @@ MUTANTS = [
             "gives_nan_without_keys": Mutation("queries without keys get NaN",
                 _for_no_keys(lambda output, values: output + math.nan), "flash-attention pull 2167"),
         },
-        receive_sinks={
-            "averages_gradient_of_sinks": Mutation("the gradient of the sinks is halved, as a mean over items would be",
-                with_result(lambda sinks: sinks / 2 + sinks.detach() / 2)),
-        },
+        receive_sinks={"averages_gradient_of_sinks": Mutation(
+            "the gradient of the sinks is halved, as a mean over items would be",
+            with_result(lambda sinks: sinks / 2 + sinks.detach() / 2))},
         finish={
             "empty_item_writes": Mutation("an item without queries writes a row, which belongs to the next one",
                 _empty_item_writes, "flash-attention pull 1155"),

@@ -62,15 +62,6 @@ def _behind_which_new_tokens_fit(
     return lengths if key is None else lengths.clamp_max(max(slots - key.shape[1], 0))
 
 
-def _whole_pages(lengths: list[int], added: int, size: int) -> list[int]:
-    return [-(-(length + added) // size) * size for length in lengths]
-
-
-def _of_page(positions: Tensor, size: int) -> Tensor:
-    """Positions, and those of the rest of the last page."""
-    return torch.arange(-(-len(positions) // size) * size)
-
-
 def _in_first_page(places: Places) -> Places:
     """All tokens of a call go to the page of its first."""
     pages, slots = places
@@ -148,10 +139,6 @@ def _window_at(change: Any) -> Any:
 
 def _less(side: int | None, by: int) -> int | None:
     return None if side is None else max(side - by, 0)
-
-
-def _even_where_empty(weights: Tensor, seen: Tensor) -> Tensor:
-    return weights + (~seen.any(-1, keepdim=True)) / max(weights.shape[-1], 1)
 
 
 MUTANTS = [
@@ -248,14 +235,16 @@ MUTANTS = [
                 "vllm pull 936 and others"),
             "one_key_more": Mutation("the slot behind the last key is attended to", lambda lengths, added, size:
                 [length + added + 1 for length in lengths], "seqlens_k of GroupQueryAttention is the total less one"),
-            "last_page_is_full": Mutation("the last page is attended to as if it were full", _whole_pages,
+            "last_page_is_full": Mutation("the last page is attended to as if it were full",
+                lambda lengths, added, size: [-(-(length + added) // size) * size for length in lengths],
                 "sglang-jax pull 1557"),
             "one_new_token": Mutation("one new token is attended to, however many there are",
                 lambda lengths, added, size: [length + min(added, 1) for length in lengths]),
         },
         read_positions={
             "multiplies_unwritten_by_0": Mutation("the rest of the last page is read with weights of 0: 0 · NaN is NaN",
-                with_result(_of_page), "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
+                with_result(lambda positions, size: torch.arange(-(-len(positions) // size) * size)),
+                "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
             "forgets_part_of_last_page": Mutation("a last page that is not full is not read",
                 with_result(_forgets_last_page)),
             "ends_at_512": Mutation("keys beyond the 512th are not read", with_result(lambda positions:
@@ -317,7 +306,8 @@ MUTANTS = [
                 _window(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
             "window_right_of_one_more": Mutation("a window sees one key too many to the right",
                 _window(lambda left, right: (left, _less(right, -1)))),
-            "ignores_right": Mutation("the right side of a window is ignored", _window(lambda left, right: (left, None))),
+            "ignores_right": Mutation("the right side of a window is ignored",
+                _window(lambda left, right: (left, None))),
             "swaps_sides": Mutation("left and right of a window are exchanged",
                 _window(lambda left, right: (right, left))),
             "width_0_is_unbounded": Mutation("a width of 0 is read as no bound",
@@ -330,8 +320,8 @@ MUTANTS = [
         softmax={
             "empty_row_is_nan": Mutation("a query without keys gets NaN",
                 with_result(lambda weights, seen: weights.masked_fill(~seen.any(-1, keepdim=True), math.nan))),
-            "empty_row_is_mean": Mutation("a query without visible keys gets the mean of all keys",
-                with_result(_even_where_empty), "MLX, JAX"),
+            "empty_row_is_mean": Mutation("a query without visible keys gets the mean of all keys", with_result(
+                lambda weights, seen: weights + (~seen.any(-1, keepdim=True)) / max(weights.shape[-1], 1)), "MLX, JAX"),
             "no_maximum": Mutation("the largest score is not subtracted", lambda scores, seen:
                 (scores.exp() * seen) / (scores.exp() * seen).sum(-1, keepdim=True).clamp_min(1e-30)),
         },

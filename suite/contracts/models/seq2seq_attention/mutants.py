@@ -60,10 +60,6 @@ def _states_before(states: Tensor, storage: Storage) -> Tensor:
     return before if before.shape == states.shape else states
 
 
-def _top_memory_cell(states: Tensor) -> Tensor:
-    return torch.cat([states[:, :1], states[-1:, 1:].expand_as(states[:, 1:])], 1)
-
-
 CONTROLS = {"correct": Recurrent()}
 IMPRECISE = imprecise_mutants(Recurrent)
 ACCEPTED = mutants(
@@ -94,7 +90,7 @@ STATES = mutants(
     hand_on={
         "begins_with_zeros": Mutation("the decoder begins with zeros", with_result(torch.zeros_like)),
         "top_memory_cell_for_all_layers": Mutation("every layer of an LSTM begins with the top layer's memory cell",
-            with_result(_top_memory_cell)),
+            with_result(lambda states: torch.cat([states[:, :1], states[-1:, 1:].expand_as(states[:, 1:])], 1))),
         "stops_at_lengths": Mutation("the final states are those at the lengths, as of packed sequences",
             _states_at_lengths),
     },

@@ -57,10 +57,6 @@ def _encoder_weights(weights: Part) -> dict[str, Tensor]:
     )
 
 
-def _first_decoder_weights(weights: Part) -> dict[str, Tensor]:
-    return renamed_weights(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
-
-
 def _swapped_norms(weights: Part) -> dict[str, Tensor]:
     others = {"norm1": "norm2", "norm2": "norm1"}
     return renamed_weights(weights, lambda name: re.sub("norm[12]", lambda norm: others[norm[0]], name))
@@ -117,7 +113,8 @@ BLOCKS = mutants(
         "encoder_for_decoder": Mutation("the decoder's self-attention has the encoder's weights",
             with_arguments(weights=_encoder_weights)),
         "one_decoder_block": Mutation("all blocks of the decoder have the first one's weights",
-            with_arguments(weights=_first_decoder_weights)),
+            with_arguments(weights=lambda weights: renamed_weights(weights,
+            lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name)))),
         "transposed_logits": Mutation("the logits' weights are transposed where they are square",
             with_arguments(weights=transposed("w_logits"))),
         "swapped_norms": Mutation("the first two normalisations of a block are swapped",
