@@ -76,15 +76,9 @@ def _normalised(rows: WithError, eps: float) -> WithError:
 
 
 def draw(
-    random: Generator,
-    *,
-    lead: tuple[int, ...] = (2, 3),
-    width: int = 6,
-    size: float = 1.0,
-    shift: float = 0.0,
-    constant: bool = False,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, lead: tuple[int, ...] = (2, 3), width: int = 6, size: float = 1.0, shift: float = 0.0,
+    constant: bool = False, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Inputs of magnitude `size` with a mean that is not 0, by name. `x=(2, 4)` overrides the shape of x."""
     sizes = {"x": (*lead, width), "y": (*lead, width), "weight": (width,), "bias": (width,)}
     inputs = {name: random.normal(size=shape) for name, shape in (sizes | shapes).items()}

@@ -65,16 +65,9 @@ def oracle(image: WithError, weight: WithError, bias: WithError) -> WithError:
 
 
 def draw(
-    random: Generator,
-    *,
-    batch: int = 2,
-    channels: int = 3,
-    height: int = 6,
-    width: int = 8,
-    side: int = 2,
-    features: int = 5,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, batch: int = 2, channels: int = 3, height: int = 6, width: int = 8, side: int = 2,
+    features: int = 5, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Images with a non-zero mean. A tensor's name with a shape replaces that tensor."""
     sizes = {"image": (batch, channels, height, width), "weight": (features, channels, side, side), "bias": (features,)}
     inputs = {name: random.normal(size=shape) for name, shape in (sizes | shapes).items()}

@@ -59,16 +59,9 @@ def oracle(
 
 
 def draw(
-    random: Generator,
-    *,
-    lead: tuple[int, ...] = (2, 3),
-    width: int = 5,
-    hidden: int = 9,
-    out: int = 4,
-    size: float = 1.0,
-    ones: bool = False,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, lead: tuple[int, ...] = (2, 3), width: int = 5, hidden: int = 9, out: int = 4,
+    size: float = 1.0, ones: bool = False, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Normal inputs; the activation cuts about half of the hidden numbers. A tensor's name gives it another shape."""
     usual = {"x": (*lead, width), "w1": (width, hidden), "b1": (hidden,), "w2": (hidden, out), "b2": (out,)}
     inputs = {name: size * random.normal(size=shape) for name, shape in (usual | shapes).items()}

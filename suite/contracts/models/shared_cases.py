@@ -47,15 +47,9 @@ class TranslatingCase(ModelCase):
 
 
 def translating(
-    model: Model,
-    config: Config,
-    name: str,
-    why: str,
-    dtypes: tuple[str, ...],
-    items: Sequence[int] = (4,),
-    factory_options: Mapping[str, Any] = NOTHING,
-    **unusual: int,
-) -> TranslatingCase:
+    model: Model, config: Config, name: str, why: str, dtypes: tuple[str, ...], items: Sequence[int] = (4,),
+    factory_options: Mapping[str, Any] = NOTHING, **unusual: int,
+) -> TranslatingCase:  # fmt: skip
     """A case whose calls translate these numbers of sources; `unusual` are options of greedy decoding, and `steps`."""
 
     def calls(random: Generator) -> Sequence[Inputs]:

@@ -82,14 +82,9 @@ def _expanded(lead: tuple[int, ...], array: Array) -> Array:
 
 
 def oracle(
-    query: WithError,
-    key: WithError,
-    value: WithError,
-    w_query: WithError,
-    w_key: WithError,
-    w_score: WithError,
+    query: WithError, key: WithError, value: WithError, w_query: WithError, w_key: WithError, w_score: WithError,
     attn_mask: Array | None = None,
-) -> WithError:
+) -> WithError:  # fmt: skip
     """softmax(scores) value, b l v."""
     return scores(query, key, w_query, w_key, w_score).attend(value, attn_mask)
 
@@ -98,19 +93,9 @@ Mask = Callable[[Generator], Array]
 
 
 def draw(
-    random: Generator,
-    *,
-    batch: int = 2,
-    queries: int = 5,
-    keys: int = 7,
-    query_width: int = 6,
-    key_width: int = 4,
-    value_width: int = 3,
-    features: int = 8,
-    peak: float = 3.0,
-    mask: Mask | None = None,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, batch: int = 2, queries: int = 5, keys: int = 7, query_width: int = 6, key_width: int = 4,
+    value_width: int = 3, features: int = 8, peak: float = 3.0, mask: Mask | None = None, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Inputs whose scores differ by several units, so that a mistake shows; values with a non-zero mean.
 
     A tensor's name gives it another shape.
@@ -216,16 +201,9 @@ class Additive(Steps):
     axes = Axes(query="b l q", key="b s k", value="b s v", w_query="q e", w_key="k e", w_score="e")
 
     def compute(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        w_query: Tensor,
-        w_key: Tensor,
-        w_score: Tensor,
-        *,
+        self, query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor, *,
         attn_mask: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         wide = self.wide(query)
         queries = self.queries(query.to(wide), w_query.to(wide))  # b l e
         keys = self.keys(key.to(wide), w_key.to(wide))  # b s e

@@ -136,21 +136,10 @@ def distance(query: WithError, key: WithError) -> WithError:
 
 
 def draw(
-    random: Generator,
-    *,
-    lead: tuple[int, ...] = (),
-    queries: int = 5,
-    keys: int = 7,
-    width: int = 6,
-    key_width: int | None = None,
-    features: int = 8,
-    score: str = "scaled_dot",
-    weights: tuple[str, ...] | None = None,
-    size: float = 1.0,
-    shift: float = 0.0,
-    mask: Mask | None = None,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, lead: tuple[int, ...] = (), queries: int = 5, keys: int = 7, width: int = 6,
+    key_width: int | None = None, features: int = 8, score: str = "scaled_dot", weights: tuple[str, ...] | None = None,
+    size: float = 1.0, shift: float = 0.0, mask: Mask | None = None, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Inputs with a mean of their own, so that no term cancels; the function's weights, unless others are named.
 
     A tensor's name gives it another shape.
@@ -336,14 +325,9 @@ class Scores(Steps):
     choices: ClassVar = {"score": tuple(SCORES)}
 
     def compute(
-        self,
-        query: Tensor,
-        key: Tensor,
-        *,
-        score: str = "scaled_dot",
-        attn_mask: Tensor | None = None,
+        self, query: Tensor, key: Tensor, *, score: str = "scaled_dot", attn_mask: Tensor | None = None,
         **weights: Tensor,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         tensors = (query, key, *(weights[name] for name in SCORES[score]))
         scores: Tensor = getattr(self, score)(*(tensor.to(self.wide(query)) for tensor in tensors))
         return (scores if attn_mask is None else self.mask(scores, attn_mask)).to(query.dtype)

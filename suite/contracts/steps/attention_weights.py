@@ -116,14 +116,9 @@ def past(scores: Any, arange: Callable[[int], Any], corner: str = "upper_left") 
 
 
 def oracle(
-    scores: WithError,
-    *,
-    normaliser: str = "softmax",
-    attn_mask: Array | None = None,
-    lengths: Array | None = None,
-    is_causal: bool = False,
-    empty_row: str = "zeros",
-) -> WithError:
+    scores: WithError, *, normaliser: str = "softmax", attn_mask: Array | None = None, lengths: Array | None = None,
+    is_causal: bool = False, empty_row: str = "zeros",
+) -> WithError:  # fmt: skip
     """Weights over the last axis, … l s; of empty rows as the convention says."""
     keys, allowed = scores.shape[-1], np.ones(scores.shape, dtype=bool)
     if attn_mask is not None:
@@ -156,16 +151,9 @@ def _shares(scores: WithError, allowed: Array) -> WithError:
 
 
 def draw(
-    random: Generator,
-    *,
-    shape: tuple[int, ...] = (5, 7),
-    size: float | Array = 2.0,
-    shift: float | Array = 0.0,
-    minus_infinity: Any = None,
-    mask: Mask | None = None,
-    lengths: Any = None,
-    normaliser: str = "softmax",
-) -> Inputs:
+    random: Generator, *, shape: tuple[int, ...] = (5, 7), size: float | Array = 2.0, shift: float | Array = 0.0,
+    minus_infinity: Any = None, mask: Mask | None = None, lengths: Any = None, normaliser: str = "softmax",
+) -> Inputs:  # fmt: skip
     """Scores of several units, so that some weights are large and none hides behind another; positive ones for sums.
 
     `minus_infinity` is an index of scores of −∞.
@@ -369,14 +357,9 @@ class Weights(Steps):
     choices: ClassVar = {"normaliser": NORMALISERS}
 
     def compute(
-        self,
-        scores: Tensor,
-        *,
-        normaliser: str = "softmax",
-        attn_mask: Tensor | None = None,
-        lengths: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
+        self, scores: Tensor, *, normaliser: str = "softmax", attn_mask: Tensor | None = None,
+        lengths: Tensor | None = None, is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
         allowed = torch.ones(scores.shape, dtype=torch.bool)
         if attn_mask is not None:
             allowed = allowed & self.mask(attn_mask, scores)

@@ -111,14 +111,9 @@ REFERENCE = (41, 42, 43, 44, 45, 46, 47, 48, 49)
 
 
 def draw(
-    random: Generator,
-    *,
-    prediction: Sequence[int] | Array | None = None,
-    reference: Sequence[int] | Array | None = REFERENCE,
-    length: int = 9,
-    spare: int = 2,
-    swapped: bool = False,
-) -> Inputs:
+    random: Generator, *, prediction: Sequence[int] | Array | None = None,
+    reference: Sequence[int] | Array | None = REFERENCE, length: int = 9, spare: int = 2, swapped: bool = False,
+) -> Inputs:  # fmt: skip
     """The reference, and a prediction: the reference without its last `spare` tokens, and up to three tokens wrong.
 
     A reference of None is `length` different tokens. `swapped` exchanges two neighbours of the prediction.

@@ -70,14 +70,9 @@ CONTRACT = declare(
 
 
 def oracle(
-    query: WithError,
-    key: WithError,
-    value: WithError,
-    *,
-    kernel: str = "gaussian",
-    width: float = 1.0,
+    query: WithError, key: WithError, value: WithError, *, kernel: str = "gaussian", width: float = 1.0,
     empty_row: str = "zeros",
-) -> WithError:
+) -> WithError:  # fmt: skip
     """The mean of the values by the kernel of the distances, l v; without support as the convention says."""
     distance = (query[:, None] - key[None]) / width  # l s
     if kernel == "gaussian":
@@ -109,16 +104,9 @@ GRID = 16
 
 
 def draw(
-    random: Generator,
-    *,
-    queries: int = 5,
-    keys: int = 9,
-    value_width: int = 3,
-    reach: float = 2.0,
-    away: float = 0.0,
-    on_grid: bool = False,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, queries: int = 5, keys: int = 9, value_width: int = 3, reach: float = 2.0, away: float = 0.0,
+    on_grid: bool = False, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Points within ± reach, queries `away` from them, values with a non-zero mean.
 
     A tensor's name gives it another shape.

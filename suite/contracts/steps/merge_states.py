@@ -128,19 +128,10 @@ def gradients(
 
 
 def draw(
-    random: Generator,
-    *,
-    parts: int = 3,
-    shape: tuple[int, ...] = (2, 5, 4),
-    shift: float = 0.0,
-    apart: float = 0.0,
-    empty: Sequence[int] = (),
-    empty_rows: Sequence[int] = (),
-    ragged: bool = False,
-    garbage: float = 0.0,
-    gradient: bool = False,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, parts: int = 3, shape: tuple[int, ...] = (2, 5, 4), shift: float = 0.0, apart: float = 0.0,
+    empty: Sequence[int] = (), empty_rows: Sequence[int] = (), ragged: bool = False, garbage: float = 0.0,
+    gradient: bool = False, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Outputs with a mean of 0.5, and lses around `shift`, every second part's `apart` below.
 
     The parts `empty` have no keys, `empty_rows` none in any part, and `ragged` rows none in some.

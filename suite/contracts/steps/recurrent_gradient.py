@@ -86,18 +86,9 @@ CONTRACT = declare(
 
 
 def oracle(
-    x: WithError,
-    y: WithError,
-    h0: WithError,
-    w_hx: WithError,
-    w_hh: WithError,
-    w_qh: WithError,
-    *,
-    of: str = "d_w_hh",
-    truncate: int | None = None,
-    keep: float | None = None,
-    factors: Sequence[float] = (),
-) -> WithError:
+    x: WithError, y: WithError, h0: WithError, w_hx: WithError, w_hh: WithError, w_qh: WithError, *, of: str = "d_w_hh",
+    truncate: int | None = None, keep: float | None = None, factors: Sequence[float] = (),
+) -> WithError:  # fmt: skip
     """One quantity. Of a randomised gradient, `factors` are the drawn ξ from the second step on."""
     length = x.shape[0]
     start = h0[:, None]  # h 1; what follows has a column for each step
@@ -154,16 +145,9 @@ def _later(columns: WithError, factors: WithError | None) -> WithError:
 
 
 def draw(
-    random: Generator,
-    *,
-    steps: int = 6,
-    inputs: int = 3,
-    hidden: int = 4,
-    outputs: int = 2,
-    growth: float = 0.9,
-    turning: bool = False,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, steps: int = 6, inputs: int = 3, hidden: int = 4, outputs: int = 2, growth: float = 0.9,
+    turning: bool = False, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Weights by which hidden states grow by about the factor `growth` a step. A name gives a tensor another shape.
 
     A `turning` w_hh moves each hidden number to the next place: many steps are well conditioned.
@@ -420,18 +404,9 @@ class ThroughTime(Steps):
     choices: ClassVar = {"of": QUANTITIES}
 
     def compute(
-        self,
-        x: Tensor,
-        y: Tensor,
-        h0: Tensor,
-        w_hx: Tensor,
-        w_hh: Tensor,
-        w_qh: Tensor,
-        *,
-        of: str = "d_w_hh",
-        truncate: int | None = None,
-        keep: float | None = None,
-    ) -> Tensor:
+        self, x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh",
+        truncate: int | None = None, keep: float | None = None,
+    ) -> Tensor:  # fmt: skip
         dtype, wide = x.dtype, self.wide(x)
         x, y, h0, w_hx, w_hh, w_qh = (tensor.to(wide) for tensor in (x, y, h0, w_hx, w_hh, w_qh))
         states = self.unroll(x, h0, w_hx, w_hh)  # T+1 h, from h0 on

@@ -321,14 +321,9 @@ Flags = Callable[[int, int], Array]
 
 
 def draw(
-    random: Generator,
-    *,
-    items: int = 4,
-    length: int = 20,
-    ids: Sequence[int] = tuple(range(MASK_TOKEN)),
-    flags: Flags | None = None,
-    **replaced: Array,
-) -> Inputs:
+    random: Generator, *, items: int = 4, length: int = 20, ids: Sequence[int] = tuple(range(MASK_TOKEN)),
+    flags: Flags | None = None, **replaced: Array,
+) -> Inputs:  # fmt: skip
     """Tokens of these ids, none of them the mask token. A tensor's name with an array replaces that tensor."""
     inputs: dict[str, Array] = {
         "tokens": random.choice(np.asarray(ids), size=(items, length)),

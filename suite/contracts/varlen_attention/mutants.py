@@ -64,21 +64,11 @@ class PerItem(Steps):
     aligned: Conventions = LOWER_RIGHT
 
     def compute(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        cu_seqlens_q: Tensor,
-        cu_seqlens_k: Tensor,
-        *,
-        max_seqlen_q: int | None = None,
-        max_seqlen_k: int | None = None,
-        scale: float | None = None,
-        is_causal: bool = False,
-        window: tuple[int | None, int | None] | None = None,
-        softcap: float | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, *,
+        max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, scale: float | None = None,
+        is_causal: bool = False, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
         sinks: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         wide = self.wide(query)
         options = {"scale": scale, "is_causal": is_causal, "window": window, "softcap": softcap}
         options |= {"sinks": None if sinks is None else self.receive_sinks(sinks).to(wide)}
@@ -434,20 +424,11 @@ def _variant(core: Callable[[Pack], Tensor], wide: Callable[[Tensor], torch.dtyp
     """The contract's signature around a core."""
 
     def function(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        cu_seqlens_q: Tensor,
-        cu_seqlens_k: Tensor,
-        *,
-        max_seqlen_q: int | None = None,
-        max_seqlen_k: int | None = None,
-        scale: float | None = None,
-        is_causal: bool = False,
-        window: tuple[int | None, int | None] | None = None,
-        softcap: float | None = None,
+        query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, *,
+        max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, scale: float | None = None,
+        is_causal: bool = False, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
         sinks: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         used, used_keys, group = int(cu_seqlens_q[-1]), int(cu_seqlens_k[-1]), query.shape[1] // key.shape[1]
         keys, values = (x[:used_keys].to(wide(x)).repeat_interleave(group, 1) for x in (key, value))
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale

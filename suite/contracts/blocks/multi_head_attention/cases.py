@@ -240,16 +240,9 @@ def _kept(name: str, why: str, p: float = 0.4, mapped: bool = False, **unusual: 
 
 
 def _counted(
-    name: str,
-    why: str,
-    judge: Judge,
-    seeds: Seeds = (SEED,),
-    *,
-    p: float = 0.3,
-    items: int = 4,
-    num_heads: int = 4,
+    name: str, why: str, judge: Judge, seeds: Seeds = (SEED,), *, p: float = 0.3, items: int = 4, num_heads: int = 4,
     size: int = 14,
-) -> CountedCase:
+) -> CountedCase:  # fmt: skip
     """Many draws at once, with equal scores."""
     of = case(
         f"dropout/{name}", why, ("float32",), batch=items, queries=size, keys=size, num_heads=num_heads,

@@ -23,22 +23,11 @@ Array = np.ndarray[Any, Any]
 
 
 def oracle(
-    query: WithError,
-    key: WithError,
-    value: WithError,
-    w_query: WithError,
-    w_key: WithError,
-    w_value: WithError,
-    *,
-    num_heads: int,
-    w_output: WithError | None = None,
-    b_value: WithError | None = None,
-    b_output: WithError | None = None,
-    dropout_p: float = 0.0,
-    keep_mask: Array | None = None,
-    drawn: bool = False,
+    query: WithError, key: WithError, value: WithError, w_query: WithError, w_key: WithError, w_value: WithError, *,
+    num_heads: int, w_output: WithError | None = None, b_value: WithError | None = None,
+    b_output: WithError | None = None, dropout_p: float = 0.0, keep_mask: Array | None = None, drawn: bool = False,
     **options: Any,
-) -> WithError:
+) -> WithError:  # fmt: skip
     """The heads side by side, b l c, or mapped, b l o. `keep_mask`, b h l s, is False where a weight is dropped."""
     values = _split(_mapped(value, w_value, b_value), num_heads)  # b h s v
     scores, allowed = _scores(query, key, w_query, w_key, num_heads, **options)
@@ -49,16 +38,9 @@ def oracle(
 
 
 def attention_weights(
-    query: WithError,
-    key: WithError,
-    value: WithError,
-    w_query: WithError,
-    w_key: WithError,
-    w_value: WithError,
-    *,
-    num_heads: int,
-    **options: Any,
-) -> WithError:
+    query: WithError, key: WithError, value: WithError, w_query: WithError, w_key: WithError, w_value: WithError, *,
+    num_heads: int, **options: Any,
+) -> WithError:  # fmt: skip
     """The weights of every head before dropout, b h l s."""
     for unused in ("w_output", "b_value", "b_output", "dropout_p", "keep_mask"):
         options.pop(unused, None)
@@ -90,17 +72,10 @@ def visible(shape: tuple[int, ...], attn_mask: Array | None, is_causal: bool) ->
 
 
 def _scores(
-    query: WithError,
-    key: WithError,
-    w_query: WithError,
-    w_key: WithError,
-    heads: int,
-    *,
-    b_query: WithError | None = None,
-    b_key: WithError | None = None,
-    attn_mask: Array | None = None,
+    query: WithError, key: WithError, w_query: WithError, w_key: WithError, heads: int, *,
+    b_query: WithError | None = None, b_key: WithError | None = None, attn_mask: Array | None = None,
     is_causal: bool = False,
-) -> tuple[WithError, Array]:
+) -> tuple[WithError, Array]:  # fmt: skip
     """The scores and the visible keys, b h l s."""
     scores = scaled_dot(_split(_mapped(query, w_query, b_query), heads), _split(_mapped(key, w_key, b_key), heads))
     return scores, visible(scores.shape, attn_mask, is_causal)
@@ -146,28 +121,12 @@ class MultiHead(Steps):
     )
 
     def compute(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        w_query: Tensor,
-        w_key: Tensor,
-        w_value: Tensor,
-        *,
-        num_heads: int,
-        w_output: Tensor | None = None,
-        b_query: Tensor | None = None,
-        b_key: Tensor | None = None,
-        b_value: Tensor | None = None,
-        b_output: Tensor | None = None,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-        dropout_p: float = 0.0,
-        attention: Attention | None = None,
-        need_weights: bool = False,
-        step: str = "",
-        drawn: bool = False,
-    ) -> Any:
+        self, query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, *,
+        num_heads: int, w_output: Tensor | None = None, b_query: Tensor | None = None, b_key: Tensor | None = None,
+        b_value: Tensor | None = None, b_output: Tensor | None = None, attn_mask: Tensor | None = None,
+        is_causal: bool = False, dropout_p: float = 0.0, attention: Attention | None = None, need_weights: bool = False,
+        step: str = "", drawn: bool = False,
+    ) -> Any:  # fmt: skip
         dtype, wide = query.dtype, self.wide(query)
         query, key, value, w_query, w_key, w_value = (
             tensor.to(wide) for tensor in (*self.roles(query, key, value), w_query, w_key, w_value)
@@ -214,15 +173,9 @@ class MultiHead(Steps):
         return self.attend(*heads, **options)
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
+        self, query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False,
         dropout_p: float = 0.0,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """The output of every head, b h l v."""
         scores = query @ key.mT * self.factor(query, value)  # b h l s
         scores = scores if attn_mask is None else self.mask(scores, attn_mask)

@@ -169,16 +169,9 @@ def _quantities(excerpt: Excerpt, inputs: Inputs, heads: int, causal: bool) -> I
 
 
 def _printed(
-    excerpt: Excerpt,
-    quantity: str,
-    inputs: Inputs,
-    heads: int,
-    causal: bool = False,
-    values: Array | None = None,
-    name: str = "",
-    columns: slice | None = None,
-    **more: Any,
-) -> DocumentedNumbers:
+    excerpt: Excerpt, quantity: str, inputs: Inputs, heads: int, causal: bool = False, values: Array | None = None,
+    name: str = "", columns: slice | None = None, **more: Any,
+) -> DocumentedNumbers:  # fmt: skip
     figures, factor = excerpt.gives(quantity, values), _factor(excerpt)
     remark = "" if factor == 1 else f", with queries {factor:.4f} as large"
 

@@ -18,26 +18,11 @@ Mask = Callable[[Generator], Array]
 
 
 def draw(
-    random: Generator,
-    *,
-    batch: int = 2,
-    queries: int = 5,
-    keys: int = 7,
-    num_heads: int = 2,
-    head_width: int = 4,
-    width: int = 0,
-    value_head_width: int = 0,
-    query_width: int = 0,
-    key_width: int = 0,
-    value_width: int = 0,
-    out_width: int = 0,
-    biases: tuple[str, ...] = (),
-    size: float | Array = 1.0,
-    peak: float = 3.0,
-    mask: Mask | None = None,
-    one_sequence: bool = False,
-    **shapes: tuple[int, ...],
-) -> Inputs:
+    random: Generator, *, batch: int = 2, queries: int = 5, keys: int = 7, num_heads: int = 2, head_width: int = 4,
+    width: int = 0, value_head_width: int = 0, query_width: int = 0, key_width: int = 0, value_width: int = 0,
+    out_width: int = 0, biases: tuple[str, ...] = (), size: float | Array = 1.0, peak: float = 3.0,
+    mask: Mask | None = None, one_sequence: bool = False, **shapes: tuple[int, ...],
+) -> Inputs:  # fmt: skip
     """Inputs whose scores differ by several units, and values with a non-zero mean.
 
     Missing widths are the `width` of all heads together; there is an output map if it has a width. Of `one_sequence`

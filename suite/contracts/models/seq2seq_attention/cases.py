@@ -46,14 +46,9 @@ def draw_weights(config: Config, random: Generator, peak: float = 4.0) -> Weight
 
 
 def draw(
-    random: Generator,
-    *,
-    config: Config = USUAL,
-    batch: int = 3,
-    source: int = 7,
-    target: int = 5,
+    random: Generator, *, config: Config = USUAL, batch: int = 3, source: int = 7, target: int = 5,
     lengths: Sequence[int] | None = None,
-) -> Inputs:
+) -> Inputs:  # fmt: skip
     """Tokens, and lengths, by default those of whole sources."""
     return {
         "source": random.integers(config["source_vocab"], size=(batch, source)),

@@ -124,15 +124,9 @@ class Recurrent(Translating, Steps):
         return self.translator(run, with_weights, greedy, config["target_vocab"], need_weights)
 
     def run(
-        self,
-        config: Config,
-        weights: Part,
-        storage: Storage,
-        dtype: torch.dtype,
-        source: Tensor,
-        lengths: Tensor,
+        self, config: Config, weights: Part, storage: Storage, dtype: torch.dtype, source: Tensor, lengths: Tensor,
         target: Tensor,
-    ) -> tuple[Tensor, Weights]:
+    ) -> tuple[Tensor, Weights]:  # fmt: skip
         source, lengths, target = self.check_inputs(config, source, lengths, target)
         lengths = self.recall_lengths(lengths, source.shape, storage)
         history = self.recall(self.encode(config, weights, source), storage)  # s layers parts b d
@@ -166,15 +160,9 @@ class Recurrent(Translating, Steps):
         return torch.stack(history)
 
     def step(
-        self,
-        config: Config,
-        weights: Part,
-        memory: Tensor,
-        allowed: Tensor,
-        embedding: Tensor,
-        states: Tensor,
+        self, config: Config, weights: Part, memory: Tensor, allowed: Tensor, embedding: Tensor, states: Tensor,
         query: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         scores = self.score(config["score"], query, memory, part(weights, "attention"))
         row = self.softmax(scores, allowed)
         context = self.mix(row, memory)  # b d

@@ -236,14 +236,9 @@ Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def _run(
-    cells: Mapping[str, Cell],
-    affine: Affine,
-    config: Config,
-    weights: Part,
-    source: Tensor,
-    lengths: Tensor,
+    cells: Mapping[str, Cell], affine: Affine, config: Config, weights: Part, source: Tensor, lengths: Tensor,
     target: Tensor,
-) -> tuple[Tensor, dict[str, Tensor]]:
+) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
     """The logits, and the attention's weights: all positions have scores, hidden ones get no weight."""
     Recurrent.check_inputs(config, source, lengths, target)
     cell = cells[config["cell"]]

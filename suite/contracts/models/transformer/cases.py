@@ -71,14 +71,9 @@ def _large_scores(config: Config, random: Generator) -> Weights:
 
 
 def draw(
-    random: Generator,
-    *,
-    config: Config = USUAL,
-    batch: int = 3,
-    source: int = 7,
-    target: int = 5,
+    random: Generator, *, config: Config = USUAL, batch: int = 3, source: int = 7, target: int = 5,
     lengths: Sequence[int] | None = None,
-) -> Inputs:
+) -> Inputs:  # fmt: skip
     """Tokens, and lengths; the first length is that of the source."""
     inputs = {
         "source": random.integers(config["source_vocab"], size=(batch, source)),
@@ -266,16 +261,9 @@ def scripts(call: Call, first: Call) -> list[Script]:
 
 
 def _attends(
-    items: int,
-    heads: int,
-    width: int,
-    dtype: str,
-    queries: int,
-    keys: int,
-    hides: str = "",
-    may_attend: Array | None = None,
-    spare_keys: bool = False,
-) -> ExpectedBackendCall:
+    items: int, heads: int, width: int, dtype: str, queries: int, keys: int, hides: str = "",
+    may_attend: Array | None = None, spare_keys: bool = False,
+) -> ExpectedBackendCall:  # fmt: skip
     query, key = ((items, heads, rows, width // heads) for rows in (queries, keys))
     return ExpectedBackendCall(query, key, key, dtype, hides, may_attend, spare_keys=spare_keys)
 

@@ -67,29 +67,18 @@ class Transformer(Translating, Blocks):
     shapes = staticmethod(shapes)
 
     def compute(
-        self,
-        config: Config,
-        weights: Part,
-        *,
-        attention: Attention | None = None,
-        need_weights: bool = False,
+        self, config: Config, weights: Part, *, attention: Attention | None = None, need_weights: bool = False,
         greedy: Greedy | None = None,
-    ) -> Callable[..., Any]:
+    ) -> Callable[..., Any]:  # fmt: skip
         run, run_with_weights = self.models(config, weights, attention)
         if greedy is None:
             return run_with_weights if need_weights else run
         return self.translator(run, run_with_weights, greedy, config["target_vocab"], need_weights)
 
     def run(
-        self,
-        config: Config,
-        weights: Part,
-        storage: Storage,
-        dtype: torch.dtype,
-        source: Tensor,
-        lengths: Tensor,
+        self, config: Config, weights: Part, storage: Storage, dtype: torch.dtype, source: Tensor, lengths: Tensor,
         target: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         source, lengths, target = self.check_inputs(config, source, lengths, target)
         within = self.within(lengths, source.shape[-1])
         states = self.keep(storage, source, self.encode(config, weights, source, self.own(within)))
