@@ -76,10 +76,6 @@ OF_WEIGHTS = {
         "queries and keys are swapped in the returned attention weights where the two axes have one size",
         with_result(turned),
     ),
-    "shows_rounded_weights": Mutation(
-        "the returned attention weights are rounded to thousandths",
-        with_result(lambda weights: (weights * 1000).round() / 1000),
-    ),
 }
 """Mutants of the step `returned`, which returns the weights, b h l s."""
 FAINT_WEIGHTS = {

@@ -182,8 +182,6 @@ MUTANTS = [
                 with_arguments(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias)),
         },
         cut={
-            "transposed_pixels": Mutation("rows and columns are swapped within a patch",
-                with_result(lambda cut: cut.mT)),
             "first_channel_only": Mutation("only the first channel is read", with_arguments(
                 image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)), "documents, E41"),
             "strided_pixels": Mutation("a patch takes every h/p-th row and every w/p-th column", _strided),

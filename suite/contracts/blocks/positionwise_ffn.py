@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import gelu, silu
+from torch.nn.functional import gelu
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.computations import Axes, Steps, backwards, linear, usual_mutants
@@ -144,8 +144,6 @@ MUTANTS = [
             "swapped_biases": Mutation("the biases are swapped where they have one width",
                 with_arguments(b1=lambda b1, b2: b2 if b1.shape == b2.shape else b1,
                 b2=lambda b2, b1: b1 if b1.shape == b2.shape else b2)),
-            "tied_maps": Mutation("w2 is taken to be w1 transposed where the shapes allow it",
-                with_arguments(w2=lambda w2, w1: w1.mT if w1.mT.shape == w2.shape else w2)),
             "broadcasts_bias": Mutation("a bias of one number is broadcast",
                 with_arguments(b1=lambda b1, w1: b1.expand(w1.shape[1]) if b1.numel() == 1 else b1)),
             "accepts_any_activation": Mutation("an unknown activation is taken for GELU",
@@ -160,7 +158,6 @@ MUTANTS = [
                 with_result(repeated_beyond(128, -2))),
         },
         relu={
-            "gelu_for_relu": Mutation("GELU is taken for ReLU", gelu),
             "linear": Mutation("there is no activation", torch.clone, "documents, E5"),
             "cut_at_six": Mutation("ReLU is cut off at 6", lambda x: x.clamp(0, 6)),
         },
@@ -169,8 +166,6 @@ MUTANTS = [
                 "documents, E45", ("float32", "float64")),
             "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
             "quick_gelu": Mutation("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
-            "silu_for_gelu": Mutation("SiLU is taken for GELU", silu),
-            "relu_for_gelu": Mutation("ReLU is taken for GELU", torch.relu),
         },
         second={
             "no_second_bias": Mutation("the second bias is left out", lambda x, w2, b2: x @ w2),

@@ -79,8 +79,6 @@ class Translating:
 
 
 MUTANTS: dict[str, Mapping[str, Mutation]] = {
-    "first": {"begins_with_end": Mutation("decoding begins with the end token",
-        lambda zeros, greedy: zeros + greedy["end"])},
     "count": {"one_step_less": Mutation("a translation lacks its last step", lambda steps: max(1, steps - 1))},
     "read_tokens": {"reads_latest_token_alone": Mutation("each step reads only the token before it",
         lambda tokens: tokens[:, -1:])},
@@ -89,8 +87,6 @@ MUTANTS: dict[str, Mapping[str, Mutation]] = {
     "behind": {"shows_steps_behind_the_end": Mutation(
         "the attention weights of steps behind a translation's end are returned", lambda rows, over: rows)},
     "cut": {
-        "goes_on_behind_the_end": Mutation("tokens behind the end token are not cut off",
-            lambda tokens, end, steps: pad(tokens, (0, steps - tokens.shape[1]), value=end)),
         "fills_with_zeros": Mutation("zeros follow the end token",
             with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0))),
         "as_long_as_needed": Mutation("there are as many columns as the longest translation has tokens",

@@ -153,12 +153,8 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
     widened = {
         "transposed_weights": Mutation("attention's weights are transposed, as torch.nn.Linear stores them",
             with_arguments(weights=transposed(*ATTENTION_MAPS))),
-        "transposed_network": Mutation("the weights of a block's network are transposed where they are square",
-            with_arguments(weights=transposed("w1", "w2"))),
         "first_weights": Mutation("a model has the weights of the first one of its config",
             with_result(_Models().first)),
-        "latest_weights": Mutation("a model has the weights of the latest one of its config",
-            with_result(_Models().latest)),
     }  # fmt: skip
     next_layer = Mutation("each attention returns the weights of the next one of its shape", _rotated)
     returned = {

@@ -56,7 +56,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, valid
-from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
+from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError, concatenated, whichever
 
@@ -257,23 +257,13 @@ MUTANTS += mutants(
             with_arguments(query=swapped_where_equal(rank=3))),
         "keys_for_values": Mutation("keys are taken for values where they have one shape",
             with_arguments(value=lambda value, key: key if key.shape == value.shape else value)),
-        "swapped_query_and_key": Mutation("queries and keys are swapped where they have one shape",
-            with_arguments(query=lambda query, key: key if key.shape == query.shape else query,
-            key=lambda key, query: query if key.shape == query.shape else key)),
     },
-    queries={
-        "squashed_queries": Mutation("queries are squashed before keys are added to them", with_result(torch.tanh)),
-        "transposed_query_weights": Mutation("w_query is transposed if square", with_arguments(w_query=turned)),
-    },
+    queries={"transposed_query_weights": Mutation("w_query is transposed if square", with_arguments(w_query=turned))},
     join={
         "first_query_only": Mutation("the first query serves all queries", with_arguments(queries=first_for_all(1))),
         "keys_of_first_item": Mutation("the keys of the first item serve all", with_arguments(keys=first_for_all())),
     },
-    activate={
-        "relu_features": Mutation("the features are rectified instead of squashed by tanh", torch.relu),
-        "sigmoid_features": Mutation("the features are squashed by a sigmoid instead of tanh", torch.sigmoid),
-        "linear_features": Mutation("the features are not squashed at all", torch.clone),
-    },
+    activate={"linear_features": Mutation("the features are not squashed at all", torch.clone)},
     score={"scaled_scores": Mutation("the scores are divided by the root of the features",
         with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))), "documents, 11.3.4: no scaling")},
     mask={
@@ -294,8 +284,6 @@ MUTANTS += mutants(
         "nan_for_empty_rows": Mutation("a query with nothing to attend to gives NaN", lambda x: x.softmax(-1)),
         "overflows": Mutation("the largest score is not subtracted: exponentials overflow", overflowing),
         "softmax_over_queries": Mutation("the softmax runs over the queries instead of the keys", over_queries),
-        "sum_normalised": Mutation("the scores are divided by their sum, without a softmax",
-            lambda scores: shares(scores.masked_fill(scores == -math.inf, 0.0))),
         "drops_key_beyond_64": Mutation("the last of over 64 keys is dropped", with_arguments(scores=hidden_last(64))),
     },
     mix={"repeats_query_beyond_64": Mutation("queries beyond the 64th repeat it",

@@ -416,7 +416,6 @@ MUTANTS += mutants(
         "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores.clone()),
         "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
         "fills_with_minus_billion": Mutation("masked scores are −10⁹, not −∞", fill(-1e9), "documents, E8"),
-        "fills_with_zeros": Mutation("masked scores are zeros, not −∞", fill(0.0)),
         "adds_zeros_and_ones": Mutation("the mask is added as zeros and ones, which hides nothing",
             lambda scores, allowed: scores + allowed, "documents, E2"),
         "leaves_empty_rows": Mutation("a query that may attend to nothing keeps its scores",

@@ -500,7 +500,6 @@ MUTANTS += mutants(
     },
     sum={
         "softmax_for_sum": Mutation("a softmax is taken in place of a division by the sum", Weights.softmax),
-        "sums_masked_too": Mutation("the sum includes masked scores", lambda x, allowed: shares(x) * allowed),
         "nan_for_empty_sums": Mutation("sums of nothing give NaN",
             lambda x, allowed: unguarded(x.masked_fill(~allowed, 0.0))),
     },

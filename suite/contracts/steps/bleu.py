@@ -311,7 +311,6 @@ MUTANTS += mutants(
             with_result(lambda x: ["".join(map(str, gram)) for gram in x])),
         "apart": Mutation("n-grams do not overlap", lambda tokens, n: Scoring.grams(tokens, n)[::n]),
         "in_a_circle": Mutation("n-grams wrap around the end", lambda x, n: Scoring.grams([*x, *x[: n - 1]], n)),
-        "single_tokens": Mutation("single tokens are counted for every n", with_arguments(n=lambda n: 1)),
         "one_missing": Mutation("the last n-gram is left out", with_result(lambda grams: grams[:-1])),
         "ends_alone": Mutation("of an n-gram the first and the last token are compared", with_result(ends)),
     },
@@ -339,8 +338,6 @@ MUTANTS += mutants(
     },
     brevity={
         "no_brevity_penalty": Mutation("a prediction that is too short loses nothing", lambda length, target: 1.0),
-        "lengths_swapped": Mutation("the lengths are swapped",
-            with_arguments(length=lambda _, target: target, target=lambda _, length: length)),
         "punishes_length": Mutation("long predictions lose too",
             lambda length, target: math.exp(-abs(1 - target / length))),
         "difference_for_ratio": Mutation("lengths are subtracted",

@@ -34,7 +34,6 @@ Not tested:
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -317,10 +316,7 @@ MUTANTS += mutants(
         "transposed_values": Mutation("values are transposed where they are square", with_arguments(value=turned)),
         **{f"{kernel}_of_width_1": ignored_width(kernel) for kernel in KERNELS if kernel != "constant"},
     },
-    scale={
-        "ignores_width": Mutation("the width is ignored", lambda difference, width: difference.clone()),
-        "root_of_width": Mutation("distances are divided by the width's root", with_arguments(width=math.sqrt)),
-    },
+    scale={"ignores_width": Mutation("the width is ignored", lambda difference, width: difference.clone())},
     gaussian={
         "underflowing_gaussian": Mutation("exponentials are taken as they are: far from all keys 0/0",
             lambda x: (-x.square() / 2).exp(), "documents, E27"),

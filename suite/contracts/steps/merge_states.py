@@ -296,7 +296,6 @@ MUTANTS = [
             "drops_last_part": Mutation("the last part is left out", some(slice(-1))),
             "merges_two_parts": Mutation("parts beyond the second are left out", some(slice(2))),
             "merges_16_parts": Mutation("parts beyond the 16th are left out", some(slice(16))),
-            "swaps_lses": Mutation("parts have each other's log-sum-exps", lses_by(lambda logs: logs.flip(0))),
             "lses_of_first_head": Mutation("all heads have the log-sum-exps of the first",
                 lses_by(first_for_all(1, from_rank=3))),
             "lses_beyond_128": Mutation("queries beyond the 128th have its log-sum-exps",
@@ -322,19 +321,8 @@ MUTANTS = [
         powers={"base_2": Mutation(
             'log-sum-exps are read in base 2; if that is meant, declare conventions={"base": "2"}',
             lambda logs, largest: torch.exp2(logs - largest), "flashinfer's base among natural ones")},
-        weights={
-            "not_normalised": Mutation("weights are not divided by their sum", lambda powers, total: powers),
-            "mean_of_outputs": Mutation("the output is the mean of the parts",
-                lambda powers, total: torch.full_like(powers, 1 / len(powers))),
-            "sum_of_outputs": Mutation("the output is the sum of the parts", lambda powers, total: powers * 0 + 1),
-            "best_part_alone": Mutation("the output is that of the part with the largest log-sum-exp",
-                lambda powers, total: (powers == powers.amax(0)).to(powers) * (total > 0)),
-            "smallest_counts_most": Mutation("weights have exponents of the wrong sign", lambda powers, total:
-                (1 / powers).clamp_max(1e30) / (1 / powers).clamp_max(1e30).sum(0) * (total > 0)),
-        },
+        weights={"not_normalised": Mutation("weights are not divided by their sum", lambda powers, total: powers)},
         lse={
-            "lse_of_largest": Mutation("the log-sum-exp is the largest of the parts'",
-                lambda total, largest, powers: largest.masked_fill(total == 0, -torch.inf)),
             "lse_in_base_2": Mutation("the log-sum-exp is returned in base 2",
                 with_result(lambda lse: lse / math.log(2)), "pytorch issue 181645"),
             "lse_of_mean": Mutation("the log-sum-exp is that of the mean",

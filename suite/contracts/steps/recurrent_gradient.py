@@ -555,8 +555,6 @@ MUTANTS += mutants(
         "source_of_its_own": Mutation("the random source is not the one that torch.manual_seed governs",
             lambda steps, keep: drawn(torch.rand(steps - 1, generator=OTHER), keep)),
         "dropped_instead_of_kept": Mutation("π is the probability of dropping", dropped_instead_of_kept),
-        "kept_too_often": Mutation("a step is kept half again as often as π says: too large in the mean",
-            lambda steps, keep: [1.5 * each for each in ThroughTime.factors(steps, min(1.0, 1.5 * keep))]),
     },
     randomised={"direct_terms_dropped": Mutation("the direct terms are dropped as well", with_arguments(
         direct=lambda direct, factors: torch.tensor([*factors, 1.0], dtype=direct.dtype)[:, None] * direct))},

@@ -285,7 +285,6 @@ RETURNED_WEIGHTS = mutants(
             with_result(_Buffers().first)),
         "shows_in_one_place": Mutation("the next call overwrites the returned attention weights of its shape",
             with_result(_Buffers().overwritten)),
-        "shows_a_dictionary": Mutation("attention weights are in a dictionary", lambda weights: {"weights": weights}),
     },
 )  # fmt: skip
 BACKEND = mutants(

@@ -46,11 +46,6 @@ def _reset_before_product(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tens
     return inputs + Recurrent.hidden(reset * s, weights).chunk(3, -1)[2]
 
 
-def _reset_spares_bias(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
-    bias = weights["b_hidden"].chunk(3, -1)[2]
-    return inputs + bias + reset * (hidden - bias)
-
-
 def _states_at_lengths(history: Tensor, lengths: Tensor) -> Tensor:
     return history[lengths - 1, :, :, torch.arange(len(lengths), device=lengths.device)].movedim(0, 2)
 
@@ -121,8 +116,6 @@ ATTENTION = mutants(
         "ignored_window": Mutation("the window is ignored", with_result(torch.ones_like)),
         "window_of_d": Mutation("both sides of the window have D positions together",
             lambda step, positions, window: 2 * (positions - step).abs() <= window, "documents, E12"),
-        "window_before_the_step": Mutation("the window ends at the step, 2D + 1 positions long",
-            lambda step, positions, window: (positions >= step - 2 * window) & (positions <= step)),
     },
     weigh={"scaled_additive_scores": Mutation("additive scores are divided by √d",
         with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))), "documents, 11.3.4: no scaling")},
@@ -154,23 +147,14 @@ CELLS = mutants(
     join={"embedding_first": Mutation("the embedding comes first, then the context",
         lambda context, embedding: torch.cat([embedding, context], -1))},
     hidden={"no_hidden_bias": Mutation("the state's bias is left out", lambda s, weights: s @ weights["w_hidden"])},
-    gates={
-        "output_gate_third": Mutation("an LSTM's output gate has the third columns, the new content the last",
-            with_result(_reordered("lstm", 0, 1, 3, 2)), "ONNX: i o f c"),
-        "forget_gate_first": Mutation("an LSTM's forget gate has the first columns, the input gate the second",
-            with_result(_reordered("lstm", 1, 0, 2, 3))),
-        "update_gate_first": Mutation("a GRU's update gate has the first columns, the reset gate the second",
-            with_result(_reordered("gru", 1, 0, 2))),
-    },
+    gates={"output_gate_third": Mutation("an LSTM's output gate has the third columns, the new content the last",
+        with_result(_reordered("lstm", 0, 1, 3, 2)), "ONNX: i o f c")},
     sigmoid={
         "overflowing_sigmoid": Mutation("the sigmoid eˣ / (1 + eˣ) overflows", lambda x: x.exp() / (1 + x.exp())),
         "hard_sigmoid": Mutation("the gates have hard sigmoids", lambda x: (x / 6 + 0.5).clamp(0, 1)),
     },
-    candidate={
-        "reset_before_product": Mutation("the reset gate is applied to the state before the product",
-            _reset_before_product, "arXiv 1409.0473, appendix A"),
-        "reset_spares_bias": Mutation("the reset gate is not applied to the product's bias", _reset_spares_bias),
-    },
+    candidate={"reset_before_product": Mutation("the reset gate is applied to the state before the product",
+        _reset_before_product, "arXiv 1409.0473, appendix A")},
     renew={"inverted_update": Mutation("the update gate lets the new state in",
         lambda new, s, update: update * new + (1 - update) * s, "arXiv 1409.0473, appendix A")},
     logits={
@@ -196,8 +180,6 @@ RETURNED_WEIGHTS = mutants(
             1 / weights.shape[-1])), "documents, E21"),
         "shows_first_item": Mutation("the returned attention weights are the first item's",
             with_result(first_for_all())),
-        "shows_rounded_weights": Mutation("the returned attention weights are rounded to thousandths",
-            with_result(lambda weights: (weights * 1000).round() / 1000)),
     },
     in_rows={
         "shows_steps_first": Mutation("the attention weights are t b s", torch.stack),

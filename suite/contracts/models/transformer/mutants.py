@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -22,9 +21,7 @@ from attnsuite.contracts.models.mutants import (
     CHECK_WEIGHTS,
     first_of_shape,
     mutants_of_blocks,
-    renamed_weights,
     shared,
-    transposed,
 )
 from attnsuite.contracts.models.transformer.model import Cache, Transformer
 from attnsuite.contracts.models.variants import STYLES, Style, factory
@@ -49,17 +46,6 @@ def _modulo_5000(offset: int, length: int, width: int) -> Tensor:
 
 def _last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
     cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
-
-
-def _encoder_weights(weights: Part) -> dict[str, Tensor]:
-    return renamed_weights(
-        weights, lambda name: name.replace("decoder", "encoder").replace("self_attention", "attention")
-    )
-
-
-def _swapped_norms(weights: Part) -> dict[str, Tensor]:
-    others = {"norm1": "norm2", "norm2": "norm1"}
-    return renamed_weights(weights, lambda name: re.sub("norm[12]", lambda norm: others[norm[0]], name))
 
 
 def _several_items_only(within: Tensor) -> Tensor:
@@ -88,10 +74,6 @@ BLOCKS = mutants(
     positions={
         "cosines_first": Mutation("cosines come first, sines second",
             with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)), "documents, E32"),
-        "sines_then_cosines": Mutation("all sines come first, then all cosines",
-            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).mT.flatten(-2))),
-        "positions_from_one": Mutation("positions are counted from 1",
-            with_arguments(offset=lambda offset: offset + 1)),
         "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
         "float32_angles": Mutation("angles are computed in float32 for float64", _positions_in(torch.float32),
             dtypes=("float64",)),
@@ -107,19 +89,8 @@ BLOCKS = mutants(
         "no_logits_bias": Mutation("the logits have no bias", lambda hidden, weights: hidden @ weights["w_logits"]),
         "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
     },
-    widened={
-        "tied_logits": Mutation("the logits' weights are the target's embedding, transposed",
-            with_arguments(weights=shared("target_embedding", "w_logits"))),
-        "encoder_for_decoder": Mutation("the decoder's self-attention has the encoder's weights",
-            with_arguments(weights=_encoder_weights)),
-        "one_decoder_block": Mutation("all blocks of the decoder have the first one's weights",
-            with_arguments(weights=lambda weights: renamed_weights(weights,
-            lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name)))),
-        "transposed_logits": Mutation("the logits' weights are transposed where they are square",
-            with_arguments(weights=transposed("w_logits"))),
-        "swapped_norms": Mutation("the first two normalisations of a block are swapped",
-            with_arguments(weights=_swapped_norms)),
-    },
+    widened={"tied_logits": Mutation("the logits' weights are the target's embedding, transposed",
+        with_arguments(weights=shared("target_embedding", "w_logits")))},
 )  # fmt: skip
 MASKS = mutants(
     Transformer,
@@ -147,16 +118,8 @@ MASKS = mutants(
         "sees_one_ahead": Mutation("the decoder sees the next position",
             lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1)),
     },
-    cached={
-        "cached_steps_see_padding": Mutation("cached steps attend to the padding of the source",
-            with_arguments(within=torch.ones_like)),
-        "cached_steps_see_padding_of_one_item": Mutation(
-            "cached steps attend to the padding of the source in a batch of one",
-            with_arguments(within=_several_items_only)),
-    },
-    full={"whole_targets_see_padding_of_one_item": Mutation(
-        "a whole target attends to the padding of the source in a batch of one",
-        with_arguments(within=_several_items_only))},
+    cached={"cached_steps_see_padding": Mutation("cached steps attend to the padding of the source",
+        with_arguments(within=torch.ones_like))},
 )  # fmt: skip
 BACKEND = mutants(
     Transformer,
@@ -177,8 +140,6 @@ RETURNED_WEIGHTS = mutants(
     stacked={"shows_last_step": Mutation("cached decoding returns the weights of the last step only",
         lambda parts: parts[-1])},
     returned={
-        "shows_unmasked_weights": Mutation("the returned attention weights ignore all masks",
-            lambda weights, scores: scores.softmax(-1)),
         **FAINT_WEIGHTS,
     },
 )  # fmt: skip

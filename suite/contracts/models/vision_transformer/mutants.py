@@ -26,7 +26,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.contracts.models.eager import Config, Part, part
-from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, transposed
+from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
 from attnsuite.contracts.models.variants import STYLES, Style, factory
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer
 from attnsuite.contracts.softmax import unguarded
@@ -55,11 +55,7 @@ ACCEPTED = mutants(
         "images_as_they_lie": Mutation("images are read in memory order", with_result(as_it_lies)),
         "resizes": Mutation("images are cropped or padded to the model's size", with_arguments(images=_resized)),
     },
-    widened={
-        "weights_as_they_lie": Mutation("weights are read in memory order", with_arguments(weights=as_they_lie)),
-        "transposed_patch_map": Mutation("w_patch is transposed where it is square",
-            with_arguments(weights=transposed("w_patch"))),
-    },
+    widened={"weights_as_they_lie": Mutation("weights are read in memory order", with_arguments(weights=as_they_lie))},
 )  # fmt: skip
 COMPUTED = mutants(
     VisionTransformer,
@@ -86,9 +82,6 @@ COMPUTED = mutants(
             with_arguments(positions=first_for_all()), "pytorch/examples issue 1178"),
         "class_token_without_position": Mutation("the class token has no position",
             lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[1:]], 1)),
-        "positions_of_patches_alone": Mutation(
-            "the class token has no position, and each patch has the position before its own",
-            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1)),
     },
     arrange={"post_norm": Mutation("normalisation comes after each layer instead of before it",
         lambda x, layer, norm, add: norm(add(x, layer(x))))},
@@ -113,8 +106,6 @@ COMPUTED = mutants(
     head={
         "no_head_bias": Mutation("the head has no bias",
             lambda pooled, norm, weights: norm(pooled) @ weights["w_head"]),
-        "no_head_norm": Mutation("no normalisation comes before the head",
-            with_arguments(norm=lambda norm: lambda pooled: pooled)),
         "squeezed_class": Mutation("a single class loses its axis", with_result(lambda logits: logits.squeeze(1))),
     },
 )  # fmt: skip
