@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -354,28 +354,10 @@ def _two(first: Pair, second: Pair) -> Pair:
     return output.to(first[0].dtype), lse
 
 
-def _by_sigmoid(first: Pair, second: Pair) -> Pair:
-    """Two parts merged as o + σ(l' − l) · (o' − o)."""
-    apart = torch.where(second[1] == -torch.inf, -torch.inf, second[1] - first[1])
-    share = torch.sigmoid(apart)[..., None]
-    return first[0] + share * (second[0] - first[0]), torch.logaddexp(first[1], second[1])
-
-
-def _tree(parts: list[Pair]) -> Pair:
-    half = len(parts) // 2
-    return _two(_tree(parts[:half]), _tree(parts[half:])) if half else parts[0]
-
-
-def _of_parts(merge: Callable[[list[Pair]], Pair], wide: bool = True) -> Callable[..., Pair]:
-    """A merge of a list of parts as a function of the contract, whose partial outputs are `wide` or not."""
-
-    @Merge.validated
-    def merged(outputs: Tensor, lses: Tensor) -> Pair:
-        numbers = outputs.to(lses.dtype) if wide else outputs
-        output, lse = merge(list(zip(numbers.unbind(0), lses.unbind(0), strict=True)))
-        return output.to(outputs.dtype, copy=True), lse.clone()
-
-    return merged
+def _chain(outputs: Tensor, lses: Tensor, dtype: torch.dtype) -> Pair:
+    """One part after another; partial outputs have this dtype."""
+    output, lse = reduce(_two, zip(outputs.to(dtype), lses, strict=True))
+    return output.to(outputs.dtype, copy=True), lse.clone()
 
 
 @Merge.validated
@@ -401,23 +383,14 @@ IN_BASE_2 = Merge(
 """Log-sum-exps in base 2 in and out."""
 
 
-def _inside_base_2(outputs: Tensor, lses: Tensor) -> Pair:
-    """Natural logarithms, turned into base 2 and back, as in kernels that have exp2 alone."""
-    output, lse = IN_BASE_2(outputs, lses * (1 / math.log(2)))
-    return output, lse * math.log(2)
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders, forms and precisions."""
     return [
-        Variant("chain", "one part after another, by logaddexp", _of_parts(partial(reduce, _two))),
-        Variant(
-            "half_chain", "the same, partial outputs in the outputs' dtype", _of_parts(partial(reduce, _two), False)
-        ),
-        Variant("tree", "halves of the parts merge first", _of_parts(_tree)),
-        Variant("sigmoid", "o + σ(l' − l) · (o' − o)", _of_parts(partial(reduce, _by_sigmoid))),
+        Variant("chain", "one part after another, by logaddexp",
+            Merge.validated(lambda outputs, lses: _chain(outputs, lses, lses.dtype))),
+        Variant("half_chain", "the same, partial outputs in the outputs' dtype",
+            Merge.validated(lambda outputs, lses: _chain(outputs, lses, outputs.dtype))),
         Variant("softmax", "softmax and logsumexp, weights in the outputs' dtype", _by_softmax),
         Variant("numpy", "numpy in float64", _in_numpy, lacks={"gradient": "numpy has no backward pass"}),
-        Variant("inside_base_2", "powers of 2 inside", _inside_base_2),
         Variant("base_2", "log-sum-exps in base 2", IN_BASE_2, conventions={"base": "2"}),
-    ]
+    ]  # fmt: skip

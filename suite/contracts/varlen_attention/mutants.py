@@ -8,7 +8,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -390,37 +389,22 @@ def of_gradient(name: str) -> Mutant:
 # Correct variants
 
 
-class Pack(NamedTuple):
-    """All rows of items, with equal heads, and a scale."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    ends: Tensor
-    key_ends: Tensor
-    scale: float
-    is_causal: bool
-    window: Any
-    softcap: float | None
-    sinks: Tensor | None
-
-    @property
-    def seen(self) -> Tensor:
-        """True where a query of the pack sees a key, q k."""
-        counts, key_counts = self.ends.diff(), self.key_ends.diff()
-        numbers = torch.arange(len(counts))
-        item, item_of_key = numbers.repeat_interleave(counts), numbers.repeat_interleave(key_counts)
-        position = (torch.arange(len(item)) - self.ends[item] + (key_counts - counts)[item])[:, None]
-        distance = torch.arange(len(item_of_key)) - self.key_ends[item_of_key] - position  # q k
-        left, right = self.window or (None, None)
-        right = min(0, math.inf if right is None else right) if self.is_causal else right
-        seen = item[:, None] == item_of_key
-        seen = seen if left is None else seen & (distance >= -left)
-        return seen if right is None else seen & (distance <= right)
+def _seen(ends: Tensor, key_ends: Tensor, is_causal: bool, window: tuple[int | None, int | None] | None) -> Tensor:
+    """True where a query of the pack sees a key, q k."""
+    counts, key_counts = ends.diff(), key_ends.diff()
+    numbers = torch.arange(len(counts))
+    item, item_of_key = numbers.repeat_interleave(counts), numbers.repeat_interleave(key_counts)
+    position = (torch.arange(len(item)) - ends[item] + (key_counts - counts)[item])[:, None]
+    distance = torch.arange(len(item_of_key)) - key_ends[item_of_key] - position  # q k
+    left, right = window or (None, None)
+    right = min(0, math.inf if right is None else right) if is_causal else right
+    seen = item[:, None] == item_of_key
+    seen = seen if left is None else seen & (distance >= -left)
+    return seen if right is None else seen & (distance <= right)
 
 
-def _variant(core: Callable[[Pack], Tensor], wide: Callable[[Tensor], torch.dtype] = Steps.wide) -> Function:
-    """The contract's signature around a core."""
+def _block_diagonal(wide: Callable[[Tensor], torch.dtype]) -> Function:
+    """One attention over the whole pack, whose mask has a block for each item."""
 
     def function(
         query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, *,
@@ -430,85 +414,28 @@ def _variant(core: Callable[[Pack], Tensor], wide: Callable[[Tensor], torch.dtyp
     ) -> Tensor:  # fmt: skip
         used, used_keys, group = int(cu_seqlens_q[-1]), int(cu_seqlens_k[-1]), query.shape[1] // key.shape[1]
         keys, values = (x[:used_keys].to(wide(x)).repeat_interleave(group, 1) for x in (key, value))
-        factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-        ends = cu_seqlens_q.long(), cu_seqlens_k.long()
-        logits = None if sinks is None else sinks.to(wide(sinks))
-        inputs = query[:used].to(wide(query)), keys, values
-        output = core(Pack(*inputs, *ends, factor, is_causal, window, softcap, logits))
-        unused = output.new_zeros(len(query) - used, *output.shape[1:])
-        return torch.cat([output, unused]).to(query.dtype)
+        scores = torch.einsum("qhe,khe->hqk", query[:used].to(wide(query)), keys)
+        scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+        scores = scores if softcap is None else softcap * (scores / softcap).tanh()
+        scores = scores.masked_fill(~_seen(cu_seqlens_q.long(), cu_seqlens_k.long(), is_causal, window), -math.inf)
+        if sinks is not None:  # one more key, whose value is 0
+            logits = sinks.to(wide(sinks))[:, None, None]
+            scores = torch.cat([scores, logits.expand(*scores.shape[:-1], 1)], -1)
+            values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
+        powers = (scores - scores.detach().amax(-1, keepdim=True).clamp_min(-1e30) if len(values) else scores).exp()
+        total = powers.sum(-1, keepdim=True)
+        output = torch.einsum("hqk,khv->qhv", powers / total.masked_fill(total == 0, 1.0), values)
+        return torch.cat([output, output.new_zeros(len(query) - used, *output.shape[1:])]).to(query.dtype)
 
     return PerItem.validated(function)
 
 
-def _block_diagonal(pack: Pack) -> Tensor:
-    """One attention over the whole pack, whose mask has a block for each item."""
-    scores, value = torch.einsum("qhe,khe->hqk", pack.query, pack.key) * pack.scale, pack.value
-    if pack.softcap is not None:
-        scores = pack.softcap * (scores / pack.softcap).tanh()
-    scores = scores.masked_fill(~pack.seen, -math.inf)
-    if pack.sinks is not None:  # one more key, whose value is 0
-        scores = torch.cat([scores, pack.sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1)
-        value = torch.cat([value, value.new_zeros(1, *value.shape[1:])])
-    powers = (scores - scores.detach().amax(-1, keepdim=True).clamp_min(-1e30) if len(value) else scores).exp()
-    total = powers.sum(-1, keepdim=True)
-    return torch.einsum("hqk,khv->qhv", powers / total.masked_fill(total == 0, 1.0), value)
-
-
-def _padded(pack: Pack) -> Tensor:
-    """A batch of items that are padded to the longest, and the outputs packed again."""
-
-    def places(ends: Tensor) -> tuple[Tensor, Tensor]:
-        item = torch.arange(len(ends) - 1).repeat_interleave(ends.diff())
-        return item, torch.arange(len(item)) - ends[item]
-
-    def batch(x: Tensor, place: tuple[Tensor, Tensor], longest: int) -> Tensor:
-        return x.new_zeros(len(pack.ends) - 1, longest, *x.shape[1:]).index_put(place, x).transpose(1, 2)
-
-    rows, keys = places(pack.ends), places(pack.key_ends)
-    longest, longest_key = (int(ends.diff().max()) for ends in (pack.ends, pack.key_ends))
-    query, key, value = batch(pack.query, rows, longest), *(batch(x, keys, longest_key) for x in (pack.key, pack.value))
-    seen = torch.zeros(len(query), longest, longest_key, dtype=torch.bool)
-    row, column = pack.seen.nonzero(as_tuple=True)
-    seen[rows[0][row], rows[1][row], keys[1][column]] = True
-    scores = (query @ key.mT * pack.scale).masked_fill(~seen[:, None], torch.finfo(query.dtype).min)
-    return (scores.softmax(-1) * seen[:, None] @ value).transpose(1, 2)[rows]
-
-
-def _sorted(pack: Pack) -> Tensor:
-    """The longest item first, and outputs put back in their places."""
-    options = {name: getattr(pack, name) for name in ("scale", "is_causal", "window", "softcap", "sinks")}
-    items = PerItem.items(pack.ends.tolist(), pack.key_ends.tolist(), 0, 0, 0)
-    items = sorted(items, key=lambda item: (item.rows.stop - item.rows.start) * _count(item), reverse=True)
-    parts = [item._replace(inputs=pack[:3], options=options).computed(Dense()) for item in items]
-    places = torch.cat([torch.arange(item.rows.start, item.rows.stop) for item in items])
-    return torch.cat(parts)[places.argsort()]
-
-
-def _numpy(pack: Pack) -> Tensor:
-    """Rows of the score matrix one by one, in numpy."""
-    seen, (q, k, v) = pack.seen.numpy(), (x.detach().numpy() for x in pack[:3])
-    output = np.zeros((*q.shape[:-1], v.shape[-1]))
-    for row, head in np.ndindex(*q.shape[:-1]):
-        scores = pack.scale * (k[seen[row], head] @ q[row, head])
-        scores = scores if pack.softcap is None else pack.softcap * np.tanh(scores / pack.softcap)
-        sink = -np.inf if pack.sinks is None else float(pack.sinks[head])
-        largest = max(scores.max(initial=-1e30), sink)
-        powers = np.exp(scores - largest)
-        output[row, head] = powers @ v[seen[row], head] / (powers.sum() + np.exp(sink - largest) or 1.0)
-    return torch.from_numpy(output)
-
-
 def variants() -> list[Variant]:
-    """Correct implementations in other styles."""
-    alone = {"gradient": "numpy has no gradients"}
-    plain = dict.fromkeys(("softcap", "sinks"), "PyTorch's softmax alone")
+    """Correct implementations in other orders and precisions."""
     in_tiles, aligned = PerItem(attend=lambda item: item.computed(Tiled())), PerItem().under(UPPER_LEFT)
     return [
-        Variant("block_diagonal", "one masked attention over the whole pack", _variant(_block_diagonal)),
-        Variant("padded", "a batch of items padded to the longest", _variant(_padded), lacks=plain),
-        Variant("sorted", "the longest item first, outputs put back", _variant(_sorted)),
-        Variant("numpy", "row by row in float64", _variant(_numpy, lambda x: torch.float64), lacks=alone),
+        Variant("block_diagonal", "one masked attention over the whole pack", _block_diagonal(Steps.wide)),
+        Variant("float64", "the same in float64", _block_diagonal(lambda x: torch.float64)),
         Variant("tiled", "each item in tiles, with an online softmax", in_tiles),
         Variant("upper_left", "aligned at the upper left", aligned, conventions=UPPER_LEFT),
     ]
