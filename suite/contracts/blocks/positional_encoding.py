@@ -135,12 +135,11 @@ def _printed(example: Excerpt, quantity: str) -> DocumentedNumbers:
     options = {"offset": inputs["offset"]} if quantity == "shifted_pairs" else {}
     options |= {"base": float(example.parameters["base"])}
     zeros = case(*example.named(quantity), shape=(1, max(rows) + 1, width), zeros=True, **options)
-    return DocumentedNumbers(zeros, example.gives(quantity), partial(_selected, rows, columns))
-
-
-def _selected(rows: list[int], columns: list[int], output: Array) -> Array:
-    selected: Array = output[0][np.ix_(rows, columns)]
-    return selected
+    return DocumentedNumbers(
+        zeros,
+        example.gives(quantity),
+        partial(lambda rows, columns, output: output[0][np.ix_(rows, columns)], rows, columns),
+    )
 
 
 class Encoding(Steps):

@@ -71,14 +71,14 @@ def scores(query: WithError, key: WithError, w_query: WithError, w_key: WithErro
     """
     sums = (query @ w_query)[..., :, None, :] + (key @ w_key)[..., None, :, :]  # … l s e
     pairs = [query[..., :, None, :], key[..., None, :, :]]  # … l 1 q, … 1 s k
-    inputs = concatenated([pair.each(partial(_expanded, sums.shape[:-1])) for pair in pairs])
+    inputs = concatenated(
+        [
+            pair.each(partial(lambda lead, array: np.broadcast_to(array, (*lead, array.shape[-1])), sums.shape[:-1]))
+            for pair in pairs
+        ]
+    )
     one_product = inputs @ concatenated([w_query, w_key], -2)
     return (whichever(sums, one_product).tanh() @ w_score[:, None])[..., 0]
-
-
-def _expanded(lead: tuple[int, ...], array: Array) -> Array:
-    """The same vectors at each place of the leading axes."""
-    return np.broadcast_to(array, (*lead, array.shape[-1]))
 
 
 def oracle(

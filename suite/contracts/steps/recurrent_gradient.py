@@ -250,9 +250,10 @@ def documented() -> list[Case]:
         *linear(examples["doc-004/9.7.2-linear-rnn"]),
         *scalar(examples["doc-004/9.7.1-scalar-rnn"]),
         *randomised_mean(examples["doc-004/9.7.1.3-randomised"]),
-        numeric(recursion, "a", _recursion(recursion.inputs), recursion.expected["a"], select=_last, of="hidden"),
+        numeric(recursion, "a", _recursion(recursion.inputs), recursion.expected["a"], select=lambda output: output[-1],
+            of="hidden"),
         *powers(examples["doc-004/9.7.2-powers"]),
-    ]
+    ]  # fmt: skip
 
 
 def linear(example: Excerpt) -> Iterator[DocumentedNumbers]:
@@ -373,11 +374,6 @@ def _powers(w_hh: Array, steps: int, backwards: bool = False) -> dict[str, Array
 
 def _only(output: Array) -> Array:
     return output.reshape(())
-
-
-def _last(output: Array) -> Array:
-    chosen: Array = output[-1]
-    return chosen
 
 
 def _rows(rows: list[int], output: Array) -> Array:

@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.patterns import Seeds, agreement, pairs
-from attnsuite.judging.shares import Share, Statistic, exactly
+from attnsuite.judging.shares import Share, Statistic
 from attnsuite.model import Example
 
 CONTRACT = declare(
@@ -155,60 +156,50 @@ def proportions(select: float) -> dict[str, float]:
     return {"selected": select, "untouched": 1 - select} | {fate: select * share for fate, share in FATES.items()}
 
 
+def counted(says: str, places: Array, among: Array, low: float, high: float | None = None) -> Share:
+    """How many of the places `among` are these; the probability is `low`, or between `low` and `high`."""
+    return Share(says, _count(places & among), _count(among), low, low if high is None else high)
+
+
 def rules(maskings: Sequence[Masking]) -> list[Share]:
     """The rules that hold for every token of every output."""
     counts = []
     for masking in maskings:
-        chosen, special = masking.selected, masking.special
-        outside = (masking.corrupted < 0) | (masking.corrupted >= masking.vocab_size)
-        relabelled, changed = masking.labels != masking.tokens, masking.corrupted != masking.tokens
+        chosen, special, corrupted = masking.selected, masking.special, masking.corrupted
+        outside = (corrupted < 0) | (corrupted >= masking.vocab_size)
         counts += [
-            exactly("special tokens are selected", _count(chosen & special), _count(special), 0.0),
-            exactly("labels are not the original token", _count(chosen & relabelled), _count(chosen), 0.0),
-            exactly("tokens that are not selected are changed", _count(~chosen & changed), _count(~chosen), 0.0),
-            exactly("tokens lie outside the vocabulary", _count(outside), outside.size, 0.0),
+            counted("special tokens are selected", chosen, special, 0.0),
+            counted("labels are not the original token", masking.labels != masking.tokens, chosen, 0.0),
+            counted("tokens that are not selected are changed", corrupted != masking.tokens, ~chosen, 0.0),
+            counted("tokens lie outside the vocabulary", outside, outside | True, 0.0),
         ]
     return counts
-
-
-def no_counts(maskings: Sequence[Masking]) -> list[Share]:
-    """No counts beyond the rules."""
-    return []
 
 
 def selection(maskings: Sequence[Masking]) -> list[Share]:
     """Selected tokens."""
     (masking,) = maskings
-    free = ~masking.special
-    return [exactly("tokens are selected", _count(masking.selected & free), _count(free), masking.select)]
+    return [counted("tokens are selected", masking.selected, ~masking.special, masking.select)]
 
 
 def kinds(maskings: Sequence[Masking]) -> list[Share]:
     """Selected tokens, and their fates."""
     (masking,) = maskings
-    fates = masking.fates[masking.selected]
     return selection(maskings) + [
-        Share(f"selected tokens {WORDS[fate]}", _count(fates == fate), fates.size, *likely)
+        counted(f"selected tokens {WORDS[fate]}", masking.fates == fate, masking.selected, *likely)
         for fate, likely in masking.likely.items()
     ]
 
 
-def quarters(maskings: Sequence[Masking]) -> list[Share]:
-    """Selected tokens in each quarter of the positions."""
-    (masking,) = maskings
-    return [
-        exactly(f"tokens of quarter {number} are selected", _count(quarter), quarter.size, masking.select)
-        for number, quarter in enumerate(np.array_split(masking.selected, 4, axis=1), start=1)
-    ]
+def parts(says: str, count: int = 0) -> Judge:
+    """Selected tokens in this many parts of the positions, or at each position; `says` gets their number."""
 
+    def judge(maskings: Sequence[Masking]) -> list[Share]:
+        (masking,) = maskings
+        pieces = np.array_split(masking.selected, count or masking.selected.shape[1], axis=1)
+        return [counted(says.format(n), piece, piece | True, masking.select) for n, piece in enumerate(pieces, 1)]
 
-def positions(maskings: Sequence[Masking]) -> list[Share]:
-    """Items that select each position."""
-    (masking,) = maskings
-    return [
-        exactly(f"items select position {position}", _count(column), column.size, masking.select)
-        for position, column in enumerate(masking.selected.T)
-    ]
+    return judge
 
 
 def agreeing(maskings: Sequence[Masking]) -> list[Share]:
@@ -221,31 +212,34 @@ def agreeing(maskings: Sequence[Masking]) -> list[Share]:
 def mixed(maskings: Sequence[Masking]) -> list[Share]:
     """Mask tokens in each half, and neighbours, in an item or in two items, that share their fate."""
     (masking,) = maskings
-    counts = []
+    is_mask, counts = masking.fates == "mask", []
     for axis, name in enumerate(("items", "positions")):
-        halves = zip(np.array_split(masking.selected, 2, axis), np.array_split(masking.fates, 2, axis), strict=True)
-        for half, (selected, fates) in enumerate(halves, start=1):
+        halves = zip(np.array_split(masking.selected, 2, axis), np.array_split(is_mask, 2, axis), strict=True)
+        for half, (selected, of_half) in enumerate(halves, start=1):
             says = f"selected tokens in half {half} of the {name} become the mask token"
-            counts.append(Share(says, _count(fates[selected] == "mask"), _count(selected), *masking.likely["mask"]))
-    fates = masking.fates[masking.selected]
+            counts.append(counted(says, of_half, selected, *masking.likely["mask"]))
+    first, second = pairs(masking.fates[masking.selected], 1)
     both: Array = np.logical_and(*pairs(masking.selected, 1))
-    in_items = pairs(masking.fates, 1)[:, both]
-    neighbours = {"pairs of selected tokens": pairs(fates, 1), "tokens selected in two neighbouring items": in_items}
-    for says, (one, other) in neighbours.items():
-        counts.append(Share(f"{says} share their fate", _count(one == other), one.size, *masking.sharing))
-    return counts
+    neighbours = {
+        "pairs of selected tokens": (first == second, first == first),
+        "tokens selected in two neighbouring items": (np.asarray(np.equal(*pairs(masking.fates, 1))), both),
+    }
+    return counts + [
+        counted(f"{says} share their fate", alike, among, *masking.sharing)
+        for says, (alike, among) in neighbours.items()
+    ]
 
 
 def by_call(maskings: Sequence[Masking]) -> list[Share]:
     """Calls that mask their first selected token, and calls in which the second shares its fate."""
     fates = [masking.fates[masking.selected][:2] for masking in maskings]
-    both = [pair for pair in fates if len(pair) == 2]
-    first = sum(one == "mask" for one, _ in both)
-    alike = sum(one == other for one, other in both)
+    first, second = np.array([pair for pair in fates if len(pair) == 2]).reshape(-1, 2).T
+    says = "calls treat the first two tokens that they select alike"
     return [
-        Share("calls mask the first token that they select", first, len(both), *maskings[0].likely["mask"]),
-        Share("calls treat the first two tokens that they select alike", alike, len(both), *maskings[0].sharing),
-    ]
+        counted("calls mask the first token that they select", first == "mask", first == first,
+            *maskings[0].likely["mask"]),
+        counted(says, first == second, first == first, *maskings[0].sharing),
+    ]  # fmt: skip
 
 
 def uniform(maskings: Sequence[Masking]) -> list[Share]:
@@ -253,45 +247,36 @@ def uniform(maskings: Sequence[Masking]) -> list[Share]:
     (masking,) = maskings
     known = np.union1d(masking.tokens, masking.mask_token)
     others = np.delete(np.arange(masking.vocab_size), known)
-    random = masking.corrupted[masking.selected & (masking.fates == "random")]
-    drawn = random[~np.isin(random, known)]
+    was_there = np.isin(masking.corrupted, known)
+    drawn = masking.corrupted[masking.selected & (masking.fates == "random") & ~was_there]
     one, other = pairs(drawn, 1)
-    even = one == other
-    by_chance = FATES["random"] * len(known) / masking.vocab_size
-    says = "selected tokens become another of those that were there"
-    in_items = pairs(masking.corrupted, 1)
-    both: Array = np.logical_and(*pairs(masking.selected, 1)) & ~np.isin(in_items, known).any(0)
-    same: Array = both & (in_items[0] == in_items[1])
-    result = [
-        Share(says, len(random) - len(drawn), _count(masking.selected), 0.0, by_chance),
-        exactly("pairs of random tokens are equal", _count(even), even.size, 1 / len(others)),
-        exactly("random tokens of two neighbouring items are equal", _count(same), _count(both), 1 / len(others)),
-    ]
-    parts = np.array_split(others, min(len(others), BINS))
-    counts = np.histogram(drawn, [*(part[0] for part in parts), masking.vocab_size])[0]
-    for part, count in zip(parts, counts, strict=True):
-        says = f"random tokens lie between {part[0]} and {part[-1]}"
-        result.append(exactly(says, int(count), len(drawn), len(part) / len(others)))
-    return result
+    in_items, both = pairs(masking.corrupted, 1), np.logical_and(*pairs(masking.selected & ~was_there, 1))
+    by_chance, even = FATES["random"] * len(known) / masking.vocab_size, 1 / len(others)
+    replaced = (masking.fates == "random") & was_there
+    bounds = [part[0] for part in np.array_split(others, min(len(others), BINS))] + [masking.vocab_size]
+    return [
+        counted("selected tokens become another of those that were there", replaced, masking.selected, 0.0, by_chance),
+        counted("pairs of random tokens are equal", one == other, one == one, even),
+        counted("random tokens of two neighbouring items are equal", np.asarray(np.equal(*in_items)), both, even),
+        *(counted(f"random tokens lie from {start} on", (drawn >= start) & (drawn < stop), drawn == drawn,
+            ((others >= start) & (others < stop)).sum() * even) for start, stop in pairwise(bounds)),
+    ]  # fmt: skip
 
 
 def repeated(maskings: Sequence[Masking]) -> list[Share]:
     """The same seed twice, another seed, and the call after it: the places in which they agree."""
     first, again, other, next_call = maskings
     differ = (first.corrupted != again.corrupted) | (first.labels != again.labels)
-    counts = [exactly("places differ between two calls with one seed", _count(differ), differ.size, 0.0)]
+    counts = [counted("places differ between two calls with one seed", differ, differ | True, 0.0)]
+    low, high = (sum(share[end] ** 2 for share in first.likely.values()) for end in (0, 1))
     for one, two, by in ((first, other, "two seeds"), (other, next_call, "two calls")):
-        chosen = one.selected & two.selected
-        fates = one.fates[chosen], two.fates[chosen]
-        random = (fates[0] == "random") & (fates[1] == "random")
-        even = one.corrupted[chosen] == two.corrupted[chosen]
-        agree = one.selected == two.selected
-        low, high = (sum(share[end] ** 2 for share in first.likely.values()) for end in (0, 1))
-        shared, by_chance = fates[0] == fates[1], 1 / (first.vocab_size - 2)
+        chosen, agree = one.selected & two.selected, one.selected == two.selected
+        random = chosen & (one.fates == "random") & (two.fates == "random")
+        same = one.corrupted == two.corrupted
         counts += [
-            Share(f"places agree in their selection by {by}", _count(agree), agree.size, *first.agreeing),
-            Share(f"places selected twice share their fate by {by}", _count(shared), shared.size, low, high),
-            Share(f"random tokens are the same by {by}", _count(even & random), _count(random), 0.0, by_chance),
+            counted(f"places agree in their selection by {by}", agree, agree | True, *first.agreeing),
+            counted(f"places selected twice share their fate by {by}", one.fates == two.fates, chosen, low, high),
+            counted(f"random tokens are the same by {by}", same, random, 0.0, 1 / (first.vocab_size - 2)),
         ]
     return counts
 
@@ -301,11 +286,11 @@ def in_all(fate: str, probability: float) -> Judge:
 
     def judge(maskings: Sequence[Masking]) -> list[Share]:
         (masking,) = maskings
-        counts = {"selected": _count(masking.selected), "untouched": _count(~masking.selected)}
-        counts |= {each: _count(masking.selected & (masking.fates == each)) for each in FATES}
+        places = {"selected": masking.selected, "untouched": ~masking.selected}
+        places |= {each: masking.selected & (masking.fates == each) for each in FATES}
         by_chance = 2 / masking.vocab_size  # a random token may be the original or the mask token
         low, high = probability * (1 - by_chance), probability * (1 + by_chance)
-        return [Share(f"tokens {WORDS[fate]}", counts[fate], masking.tokens.size, low, high)]
+        return [counted(f"tokens {WORDS[fate]}", places[fate], masking.selected | True, low, high)]
 
     return judge
 
@@ -362,7 +347,7 @@ class Derived(Masked):
         return example(self.name, self.source, "", computed, f"not printed; derived from the definition: {printed}")
 
 
-def case(name: str, why: str, judge: Judge = no_counts, seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
+def case(name: str, why: str, judge: Judge = lambda maskings: [], seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
     """A masking for each seed."""
     return Masked(masked(name, why, **unusual), judge, seeds)
 
@@ -379,17 +364,6 @@ def padding(items: int, length: int) -> Array:
     lengths = 20 * (1 + np.arange(items) % (length // 20))
     places: Array = np.arange(length) >= lengths[:, None]
     return places
-
-
-def staircase(items: int, length: int) -> Array:
-    """Items of one token, two tokens and so on."""
-    places: Array = ~np.tri(items, length, dtype=bool)
-    return places
-
-
-def everything(items: int, length: int) -> Array:
-    """All tokens."""
-    return np.ones((items, length), bool)
 
 
 FLAGS = np.zeros((4, 20), bool)
@@ -422,16 +396,19 @@ def cases() -> list[Case]:
         case("plain/two_items", "as many items as there are parts of the output", items=2),
         case("independence/calls", "the fates of a call", by_call, range(CALLS), items=1, select=1.0),
         case("independence/selection", "neighbours and items are independent", agreeing, items=360, length=200),
-        case("independence/positions", "every position is selected as often", positions, items=900),
+        case("independence/positions", "every position is selected as often", parts("items select position {}"),
+            items=900),
         case("independence/fates", "fates depend on neither place nor neighbour", mixed, items=136, length=200),
         case("share/usual", "15 % are selected; of these 80 %, 10 % and 10 %", kinds, items=272, length=200),
         case("share/fates", "80 %, 10 % and 10 % of many tokens", kinds, items=460, length=200, select=1.0),
         *documented(),
         case("special/ends", "separators at both ends", flags=ends),
-        case("special/square", "flags whose items and tokens could be swapped", items=20, flags=staircase),
+        case("special/square", "flags whose items and tokens could be swapped", items=20,
+            flags=lambda items, length: ~np.tri(items, length, dtype=bool)),
         case("special/share", "15 % of the others, not of all", selection, items=140, length=200, flags=padding),
         case("special/mask_token", "tokens that are the mask token already", selection, items=44, **MASKS),
-        case("special/everything", "nothing is left to select", selection, flags=everything),
+        case("special/everything", "nothing is left to select", selection,
+            flags=lambda items, length: np.ones((items, length), bool)),
         case("select/none", "exactly none", selection, select=0.0),
         case("select/all", "exactly all", selection, select=1.0),
         case("select/half", "every second token", selection, select=0.5, items=44, length=200),
@@ -440,13 +417,14 @@ def cases() -> list[Case]:
         case("vocabulary/small", "each of 40, the first and the last too", uniform, items=180, length=200, **SMALL),
         case("vocabulary/large", "every part of 120,000 is as likely", uniform, items=180, length=200, **LARGE),
         case("vocabulary/high", "the last of 120,000 are selected as often", selection, items=44, length=200, **HIGH),
-        case("size/long", "tokens beyond the 512th", quarters, items=44, length=1000),
+        case("size/long", "tokens beyond the 512th", parts("tokens of quarter {} are selected", 4), items=44,
+            length=1000),
         case("size/one", "a single token", items=1, length=1),
         case("size/no_items", "an empty batch", items=0),
         case("size/no_tokens", "empty items", length=0),
         out_of_order(case("layout/scattered", "in memory from the last axis to the first", items=8, flags=ends)),
         *masked.bad_input(*BAD_INPUT),
-    ]
+    ]  # fmt: skip
 
 
 def documented() -> Iterator[Derived]:

@@ -397,7 +397,7 @@ def _seen(ends: Tensor, key_ends: Tensor, is_causal: bool, window: tuple[int | N
     position = (torch.arange(len(item)) - ends[item] + (key_counts - counts)[item])[:, None]
     distance = torch.arange(len(item_of_key)) - key_ends[item_of_key] - position  # q k
     left, right = window or (None, None)
-    right = min(0, math.inf if right is None else right) if is_causal else right
+    right = min(0, 0 if right is None else right) if is_causal else right
     seen = item[:, None] == item_of_key
     seen = seen if left is None else seen & (distance >= -left)
     return seen if right is None else seen & (distance <= right)

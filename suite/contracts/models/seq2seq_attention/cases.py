@@ -236,7 +236,9 @@ def documented() -> Iterator[Case]:
     tokens = _four_tokens(step.inputs["valid_lens"])
     for quantity, columns in (("weights", slice(0, 3)), ("context", slice(3, 5)), ("rnn_input", slice(3, 7))):
         case = model.with_inputs(*step.named(quantity), ONE_STEP, tokens, _one_step(step.inputs))
-        yield DocumentedNumbers(case, step.gives(quantity), partial(_columns, columns))
+        yield DocumentedNumbers(
+            case, step.gives(quantity), partial(lambda columns, output: output[..., columns], columns)
+        )
     output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]
     combined = _combined(output.inputs["decoder_state"], compared.inputs["key"])
     case = model.with_inputs(*output.named("combined"), COMBINED, _four_tokens([3]), combined)
@@ -333,10 +335,6 @@ def _seen(config: Config, states: Array, read: dict[int, int]) -> dict[str, Arra
 
 def _four_tokens(valid: list[int]) -> Inputs:
     return {"source": np.arange(4)[None], "lengths": np.array(valid), "target": np.zeros((1, 1), np.int64)}
-
-
-def _columns(columns: slice, output: Array) -> Array:
-    return output[..., columns]
 
 
 # Workloads

@@ -265,14 +265,6 @@ def _weights(config: Config, weights: Part, query: Tensor, memory: Tensor, visib
     return scores.masked_fill(~visible, -math.inf).softmax(-1).nan_to_num(0.0)
 
 
-def _gru_library(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
-    return (torch.gru_cell(x, state[0], *_transposed(weights)),)
-
-
-def _lstm_library(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
-    return torch.lstm_cell(x, list(state), *_transposed(weights))
-
-
 def _transposed(weights: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The weights in the layout of torch's cells."""
     return weights["w_input"].mT, weights["w_hidden"].mT, weights["b_input"], weights["b_hidden"]
@@ -304,7 +296,13 @@ def _both(x: Tensor, s: Tensor, weights: Part) -> Tensor:
 
 def variants() -> list[Variant]:
     """The model with other cells, and in other precisions."""
-    library, fused = {"gru": _gru_library, "lstm": _lstm_library}, {"gru": _gru_fused, "lstm": _lstm_fused}
+    library, fused = (
+        {
+            "gru": lambda x, state, weights: (torch.gru_cell(x, state[0], *_transposed(weights)),),
+            "lstm": lambda x, state, weights: torch.lstm_cell(x, list(state), *_transposed(weights)),
+        },
+        {"gru": _gru_fused, "lstm": _lstm_fused},
+    )
     by_library = partial(_run, library, linear)
     return [
         Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", factory(Recurrent, by_library)),

@@ -110,10 +110,6 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return expected
 
 
-def _padded(call: Call) -> bool:
-    return bool((call.tensors["lengths"] < call.tensors["source"].shape[-1]).any())
-
-
 def _large(call: Call) -> bool:
     return any(call.tensors[name].shape[-1] > LARGE for name in ("source", "target") if name in call.tensors)
 
@@ -123,7 +119,7 @@ CONTRACT = declare(
     FEATURES,
     {"need_weights": ("weights",), "greedy": ("greedy",)},
     also={
-        "bool_mask": _padded,
+        "bool_mask": lambda call: bool((call.tensors["lengths"] < call.tensors["source"].shape[-1]).any()),
         "causal": lambda call: call.config is not None and call.config["decoder_blocks"] > 0,
         "cached": configured("decoding", "cached"),
         "large": _large,

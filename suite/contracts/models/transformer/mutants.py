@@ -48,11 +48,6 @@ def _last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
     cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
 
 
-def _several_items_only(within: Tensor) -> Tensor:
-    """The mask of padding, which hides nothing for a single item."""
-    return torch.ones_like(within) if len(within) == 1 else within
-
-
 CONTROLS = {"correct": Transformer()}
 COMMON = [*mutants_of_blocks(Transformer), *imprecise_mutants(Transformer)]
 ACCEPTED = mutants(
@@ -98,7 +93,7 @@ MASKS = mutants(
     within={
         "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
         "sees_padding_of_one_item": Mutation("padding is attended to in a batch of one",
-            with_result(_several_items_only)),
+            with_result(lambda within: torch.ones_like(within) if len(within) == 1 else within)),
         "sees_padding_beyond_64": Mutation("padding is attended to in sources of more than 64 tokens",
             with_result(lambda within, length: torch.ones_like(within) if length > 64 else within)),
         "inverted_padding": Mutation("the mask of padding is inverted: tokens are hidden",

@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnsuite.cases import Call, declare
+from attnsuite.cases import declare
 from attnsuite.contracts.models import ACCURACY, unbounded
 
 POSITIONAL = ("images",)
@@ -79,15 +79,11 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return expected
 
 
-def _large(call: Call) -> bool:
-    return call.config is not None and shapes(call.config)["positions"][0] > LARGE
-
-
 CONTRACT = declare(
     __name__,
     {"large": "more than 64 positions", "weights": "returned attention weights"},
     {"need_weights": ("weights",)},
-    also={"large": _large},
+    also={"large": lambda call: call.config is not None and shapes(call.config)["positions"][0] > LARGE},
     baseline="eager",
     is_model=True,
     conventions=ACCURACY,
