@@ -32,8 +32,8 @@ from attnsuite.worker.turns import CALL, IDLE
 class Participant:
     """An implementation and the connections to its benches. Every verb may return `NoResult`.
 
-    Its timed processes are suspended while others are timed; the one whose turn it is replies. On a CPU memory is
-    measured in another process, because memory left by earlier calls hides that of later ones.
+    Its timed processes are suspended while others are timed; the one whose turn it is replies. On a CPU the memory of
+    each call is measured in a new process, because memory left by earlier calls hides that of later ones.
     """
 
     declaration: Declaration
@@ -55,9 +55,6 @@ class Participant:
     _turn: int = 0
     _secrets: SecretInputs | None = field(default=None, repr=False)
     """Inputs unknown to its processes; None before a task is prepared."""
-    _memory_bench: RemoteBench | None = field(default=None, repr=False)
-    _rehearses: bool = True
-    """Whether a small call precedes the measurement of memory; not after such a call has started threads."""
 
     @property
     def name(self) -> str:
@@ -164,24 +161,16 @@ class Participant:
         return self._request(messages.Ceilings, "ceilings", dtype=dtype)
 
     def measure_memory(self, job: Job) -> messages.CallMemory | NoResult | None:
-        """The memory of one call; None without a process of its own.
-
-        A process that made the call itself is replaced. The next one makes no small call first, because that call
-        started threads, and a process with threads cannot be copied.
-        """
+        """The memory of one call, on a CPU in a new process; None without a process of its own."""
         if self.function is not None:
             return None
         if self.device != "cpu":  # an allocator's peak counts each call alone
-            return self._request(messages.CallMemory, "measure_memory", job=asdict(job), rehearse=False)
-        self._memory_bench = self._memory_bench or self._remote_bench(MEASURED, for_memory=True)
-        reply = self._memory_bench.request(
-            messages.CallMemory, "measure_memory", job=asdict(job), rehearse=self._rehearses
-        )
-        if isinstance(reply, messages.CallMemory) and reply.spent:
-            self._rehearses = False
-        if isinstance(reply, NoResult) or reply.spent:
-            self._close_memory_bench()
-        return reply
+            return self._request(messages.CallMemory, "measure_memory", job=asdict(job))
+        bench = self._remote_bench(MEASURED, for_memory=True)
+        try:
+            return bench.request(messages.CallMemory, "measure_memory", job=asdict(job))
+        finally:
+            bench.worker.close()
 
     def restart(self) -> None:
         """End the timed processes and all that they have started. The next verb starts others."""
@@ -197,7 +186,6 @@ class Participant:
         """End all workers."""
         self.restart()
         self._timing = []
-        self._close_memory_bench()
 
     @property
     def _inputs(self) -> SecretInputs:
@@ -220,11 +208,6 @@ class Participant:
 
     def _request(self, kind: type[AnyReply], verb: str, stay: bool = False, **arguments: Any) -> AnyReply | NoResult:
         return self._timed[self._turn].request(kind, verb, stay, **arguments)
-
-    def _close_memory_bench(self) -> None:
-        if self._memory_bench is not None:
-            self._memory_bench.worker.close()
-        self._memory_bench = None
 
     def _remote_bench(
         self, environment: Mapping[str, str], together: Collection[int] = (), for_memory: bool = False

@@ -20,7 +20,7 @@ from attnsuite.benchmark.entry import Sample
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import CallMemory, Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant, all_ready, is_approximate
-from attnsuite.benchmark.processes import NUMBER, cores_of, prewarm_benchmark
+from attnsuite.benchmark.processes import MEASURED, NUMBER, cores_of, prewarm_benchmark
 from attnsuite.benchmark.secret_inputs import secret_inputs_of
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
@@ -77,13 +77,21 @@ def measure_memory(participant: Participant, workload: str) -> CallMemory:
     return answer
 
 
+def for_memory(participant: Participant) -> RemoteBench:
+    """A process as those in which memory is measured, with its imports done."""
+    bench = participant._remote_bench(MEASURED, for_memory=True)
+    participant._timing.append(bench)  # ends with the participant
+    assert isinstance(bench.worker.ready(), Ready)
+    return bench
+
+
 def process_of(connection: Any) -> psutil.Process:
     """The process that a connection leads to."""
     assert isinstance(connection, RemoteBench)
     return psutil.Process(connection.worker.pid)
 
 
-@pytest.fixture(params=["", "starts threads", "ignores its children"])
+@pytest.fixture(params=["", "starts threads"])
 def hoarder(request: pytest.FixtureRequest, start: Start, monkeypatch: pytest.MonkeyPatch) -> Participant:
     """A participant that keeps what it takes, and does something else besides."""
     monkeypatch.setenv("ATTNSUITE_TEST_HOARDER", request.param)
@@ -108,42 +116,6 @@ def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, wor
     assert answer.status == "crashed"
     assert how in answer.detail
     assert measure_memory(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
-
-
-@pytest.mark.slow
-@LINUX
-@pytest.mark.parametrize("threads", [False, True])
-def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(
-    start: Start, submission: Callable[[str], Path], threads: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ATTNSUITE_TEST_LOADER", "starts threads" if threads else "")
-    file = submission("loader.py")
-    participant = start(file)
-    for workload in ("ladder/1k", "decode/1k", "documents/encoder-block"):
-        assert measure_memory(participant, workload).memory
-    process = str(process_of(participant._memory_bench).pid) if not threads else ""
-
-    loaded = file.with_suffix(".txt").read_text().split()
-
-    assert threads or set(loaded) == {process}
-    assert len(set(loaded)) == len(loaded) == (3 if threads else 1), "the process that tried, and later copies or none"
-
-
-@pytest.mark.slow
-@LINUX
-@pytest.mark.parametrize(("name", "threads"), [("einsum_numpy", 1), ("einsum_numpy", 2), ("onnx_operator", 1)])
-def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
-    start: Start, name: str, threads: int
-) -> None:
-    (declaration,) = registry.find([f"attention/{name}"])
-    if registry.missing_library(declaration):
-        pytest.skip(f"{name}'s library is not installed")
-    participant = start(f"attention/{name}", threads)
-
-    answer = measure_memory(participant, "ladder/1k")
-
-    assert answer.memory["output"] == 2**18
-    assert not answer.spent, "its process is there for the next question"
 
 
 @pytest.mark.slow
@@ -174,9 +146,9 @@ def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
     assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), PreparedTask)
     weighed = measure_memory(participant, "ladder/1k")
 
-    for each in (participant._timing[0], participant._memory_bench):
-        assert isinstance(each, RemoteBench)
-        assert set(each.worker.mechanisms) >= {"limits of the system"}
+    for bench in (participant._timing[0], for_memory(participant)):
+        assert isinstance(bench, RemoteBench)
+        assert set(bench.worker.mechanisms) >= {"limits of the system"}
     assert weighed.memory["resident"]
 
 
@@ -259,10 +231,8 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
         parents = [psutil.Process(asked.pid).ppid()]
     participant.start()
     assert participant.ready() is None
-    for _ in range(2):  # the first process is of no more use once a call has started threads
-        measure_memory(participant, "documents/one-sentence")
 
-    parents += [process_of(each).ppid() for each in (participant._timing[0], participant._memory_bench)]
+    parents += [process_of(bench).ppid() for bench in (participant._timing[0], for_memory(participant))]
 
     assert set(parents) <= expected
     assert len(set(parents)) == 1, "PyTorch is imported once for all"

@@ -13,7 +13,7 @@ import msgspec
 import torch
 
 from attnsuite.benchmark.measure import Stopwatch, messages
-from attnsuite.benchmark.measure.call_memory import MemoryMeter, OwnProcess, make_task
+from attnsuite.benchmark.measure.call_memory import limit_memory, make_task, measure_call
 from attnsuite.benchmark.measure.ceilings import ceilings
 from attnsuite.benchmark.measure.failures import DishonestTiming, Result, attempt, set_threads
 from attnsuite.benchmark.measure.memory import device_uuid
@@ -33,14 +33,11 @@ BUSY = 0.9
 class Bench:
     """A function on the bench, with one prepared task at a time.
 
-    `process` is the function's own, or None in the suite's process.
+    `alone`: the process is the function's own, and not the suite's.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], device: str, process: OwnProcess | None = None, threads: int = 0
-    ) -> None:
-        self._function, self._device, self._process, self._threads = function, device, process, threads
-        self._memory_meter = MemoryMeter(function, device, process)
+    def __init__(self, function: Callable[..., Any], device: str, alone: bool = False, threads: int = 0) -> None:
+        self._function, self._device, self._alone, self._threads = function, device, alone, threads
         self._prepared: tuple[Task, float] | None = None
         """The task, and the seconds of one call of it."""
 
@@ -61,10 +58,10 @@ class Bench:
 
     def configure(self, threads: int, memory_limit: int) -> messages.Acknowledgement:
         """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
-        self._threads = self._memory_meter.threads = threads
+        self._threads = threads
         set_threads(threads)
-        if self._process is not None:
-            self._process.limit_memory(memory_limit)
+        if self._alone:
+            limit_memory(memory_limit)
         return messages.Acknowledgement()
 
     def prepare(self, job: Job) -> messages.PreparedTask:
@@ -130,10 +127,10 @@ class Bench:
             torch.cuda.empty_cache()
         return messages.Acknowledgement()
 
-    def measure_memory(self, job: Job, rehearse: bool) -> messages.CallMemory | NoResult:
-        """The memory and the kernels of one call, on a GPU of the prepared task; see `MemoryMeter`."""
+    def measure_memory(self, job: Job) -> messages.CallMemory:
+        """The memory and the kernels of one call, on a GPU of the prepared task; see `measure_call`."""
         prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
-        return self._memory_meter.measure(job, rehearse, prepared)
+        return measure_call(self._function, job, self._device, prepared)
 
     def energy(self, calls: int, seconds: float) -> messages.Energy:
         """Make calls of `seconds` seconds in a row, for long enough to measure the energy of one.
@@ -156,7 +153,7 @@ class Bench:
 
     def _attempt(self, act: Callable[[], Result]) -> Result | NoResult:
         with float32.exact():
-            return attempt(act, self._threads, alone=self._process is not None)
+            return attempt(act, self._threads, alone=self._alone)
 
     @property
     def _task(self) -> tuple[Task, float]:
@@ -189,10 +186,15 @@ VERBS: dict[str, Callable[..., BenchReply | NoResult]] = {method.__name__: metho
 
 
 def begin() -> Callable[[Callable[..., Any], str], Bench]:
-    """The service of a timed worker. It starts before the implementation is imported, which may replace modules."""
-    return partial(Bench, process=OwnProcess())
+    """The service of a timed worker. It starts before the implementation is imported, which may replace modules.
+
+    Objects from before the fork take part in garbage collection again, as in a new interpreter: calls that trigger a
+    collection pay for it.
+    """
+    gc.unfreeze()
+    return begin_for_memory()
 
 
 def begin_for_memory() -> Callable[[Callable[..., Any], str], Bench]:
     """The service of a worker that measures memory."""
-    return partial(Bench, process=OwnProcess(timed=False))
+    return partial(Bench, alone=True)

@@ -112,14 +112,10 @@ class ReplyLayout(BenchReply, frozen=True):
 
 
 class CallMemory(BenchReply, frozen=True):
-    """The memory of one call in bytes by meter, as in `Measurement`, and the kernels that it ran.
-
-    `spent`: the process made the call itself, and the memory that this left behind hides that of another call.
-    """
+    """The memory of one call in bytes by meter, as in `Measurement`, and the kernels that it ran."""
 
     memory: dict[str, Number | None]
     kernel: str
-    spent: bool = False
 
     def __post_init__(self) -> None:
         if set(self.memory) != METERS:

@@ -92,7 +92,7 @@ def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
         PreparedTask({"factory": 0.5}, 1.0, 0.1, 0.001, 5),
         RoundInputs(0.0),
         SampleTime(1e-9, 0.0),
-        CallMemory({**NOTHING, "retained": 1.5, "driver": None}, "", spent=True),
+        CallMemory({**NOTHING, "retained": 1.5, "driver": None}, ""),
         OutputRows({"output": torch.ones(1)}),
         Ceilings({"flops": 1e12}),
         ReplyLayout([("output", "float32", [6, 2])]),
