@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from attnsuite.model import Outcome as Outcome
     from attnsuite.model import Status as Status
     from attnsuite.model import UsageError as UsageError
-    from attnsuite.model.version import VERSION as __version__
+    from attnsuite.model.words import VERSION as __version__
     from attnsuite.registry import implementation as implementation
     from attnsuite.results import load as load_results
 
 _HOMES = {
     **dict.fromkeys(("Measurement", "Outcome", "Status", "UsageError"), "attnsuite.model"),
-    "__version__": "attnsuite.model.version",
+    "__version__": "attnsuite.model.words",
     "bench": "attnsuite.benchmark",
     "check": "attnsuite.cli.check",
     "implementation": "attnsuite.registry",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import errno
 import gc
+import io
 import os
 import re
 import shlex
@@ -15,9 +17,8 @@ from pathlib import Path
 
 import typer
 
-from attnsuite.cli import streams
-from attnsuite.cli.app import COMMANDS, application, refuse_removed
-from attnsuite.cli.exit_status import CANNOT, INTERRUPTED, TERMINATED
+from attnsuite.cli.app import COMMANDS, application
+from attnsuite.cli.ending import CANNOT, INTERRUPTED, TERMINATED
 from attnsuite.model import UsageError, escaped
 
 app = application()
@@ -39,7 +40,7 @@ def run() -> None:
     """Run the command line in a process that ends with it."""
     status: list[int] = []
     atexit.register(_leave, status)  # registered first, so it runs after all that others register
-    streams.prepare()
+    prepare_streams()
     try:
         main()
     except SystemExit as ended:
@@ -67,7 +68,6 @@ def main() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = None
     try:
-        refuse_removed(sys.argv[1:])
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
         refuse(str(error))
@@ -131,6 +131,42 @@ def _hint(message: str, context: typer.Context | None) -> str:
     if not extra or "--results" not in takes or not Path(extra["word"]).is_dir():
         return ""
     return f"did you mean --results {shlex.quote(extra['word'])}? "
+
+
+ASCII_ERRORS = "attnsuite-ascii"
+"""The name of the codec error handler that substitutes characters which an encoding lacks."""
+SUBSTITUTES = {"×": "x", "√": "sqrt ", "−": "-", "–": "-", "…": "...", "→": "->", "·": "*", "≤": "<=", "±": "+-"}
+"""ASCII for the most frequent characters of messages. Others are escaped with a backslash."""
+
+
+def prepare_streams() -> None:
+    """Open closed standard streams on /dev/null, and let the others write every character."""
+    codecs.register_error(ASCII_ERRORS, _substituted)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _null(descriptor))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=ASCII_ERRORS)
+
+
+def _null(descriptor: int) -> io.TextIOWrapper:
+    """/dev/null, under the descriptor too unless an open file has it, because child processes write to the number."""
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        if null != descriptor:
+            os.dup2(null, descriptor)
+            os.close(null)
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _substituted(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = "".join(SUBSTITUTES.get(character, character) for character in error.object[error.start : error.end])
+    return text.encode("ascii", "backslashreplace").decode(), error.end
 
 
 if __name__ == "__main__":

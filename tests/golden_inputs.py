@@ -76,7 +76,6 @@ def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=Fal
             "flag": '[check]\nstrict = "yes"',
             "dtype": '[check]\ndtypes = ["int8"]',
             "target": '[check]\ntargets = ["nosuch.py"]',
-            "versions": '[versions]\nolder = "torch==2.9"\n[check]',
         }.items()
     },
 }

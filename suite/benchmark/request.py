@@ -17,8 +17,7 @@ from attnsuite.cases import ALL_CORES, Contract, Workload
 from attnsuite.conformance.request import check_device
 from attnsuite.conformance.selection import matches
 from attnsuite.model import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
-from attnsuite.model.limits import TIME_LIMIT
-from attnsuite.model.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
+from attnsuite.model.limits import TIME_LIMIT, check_cache, check_dtypes, check_processes, check_profile, check_seconds
 from attnsuite.registry import Declaration, Loaded
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "gpu": 0.2, "full": 2.5}

@@ -17,7 +17,7 @@ from attnsuite.cases.case import Case
 from attnsuite.cases.covering import Meeting, Row, Space
 from attnsuite.cases.workload import Workload
 from attnsuite.model import DTYPES, SHAPE, Example, Outcome, UsageError
-from attnsuite.model.options import COMBINED
+from attnsuite.model.limits import COMBINED
 
 if TYPE_CHECKING:
     from attnsuite.cases.expected import Expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,10 +10,9 @@ import typer
 from typer.core import TyperArgument
 
 from attnsuite.cli import requests
-from attnsuite.cli.interrupting import until_interrupted
+from attnsuite.cli.ending import until_interrupted
 from attnsuite.cli.options import signature
-from attnsuite.model import UsageError
-from attnsuite.model.version import VERSION
+from attnsuite.model.words import VERSION
 
 COMMANDS: Mapping[str, type] = {
     "list": requests.List,
@@ -33,21 +32,6 @@ COMMANDS: Mapping[str, type] = {
     "verify": requests.Verify,
 }
 """The subcommands in workflow order. The function `run` of `attnsuite.cli.NAME` carries out a request."""
-REMOVED: Mapping[tuple[str, str], str] = {
-    ("migrate", ""): "`migrate` was removed: run `attnsuite run`, which writes results/ in today's layout",
-    ("merge", ""): "`merge` was removed: use `attnsuite report DIR... --results OUT`",
-    ("check", "--last-failed"): "--last-failed was removed: use `pytest --attention FILE --lf`",
-    ("bench", "--ask-again"): "--ask-again was renamed: use --recheck",
-    ("check", "--known-gaps"): "--known-gaps was renamed: use --xfails",
-    ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
-    ("learn", "--pairs"): "--pairs was removed: to train on other data, write a task in tasks.py",
-    ("learn", "--examples"): "--examples was removed: translators train on all shipped pairs",
-    ("learn", "--jobs"): "--jobs was removed: run one command per task, each with its own --results, and merge them",
-    ("history", "--by-commit"): "--by-commit was removed: runs are always in the order of their start",
-    ("sweep", "--attempts"): "--attempts was removed: repeat the command, which starts what is missing",
-    ("sweep", "--results"): '--results was removed: write `results = "DIR"` into the sweep file',
-}
-"""What to use in place of subcommands and options that earlier versions had."""
 
 
 def application() -> typer.Typer:
@@ -64,14 +48,6 @@ def application() -> typer.Typer:
     for name, request in COMMANDS.items():
         app.command(name, help=request.__doc__)(_command(name, request))
     return app
-
-
-def refuse_removed(arguments: Sequence[str]) -> None:
-    """Raise UsageError for a removed subcommand or option; the message names the replacement."""
-    command = next(iter(arguments), "")
-    for word in ("", *(word.partition("=")[0] for word in arguments[1:])):
-        if replacement := REMOVED.get((command, word)):
-            raise UsageError(replacement)
 
 
 def _show_version(wanted: bool) -> None:

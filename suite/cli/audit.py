@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from attnsuite import machine
-from attnsuite.cli.exit_status import FAILED
+from attnsuite.cli.ending import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Audit
 from attnsuite.cli.targets import print_hint, single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import Run, UsageError
+from attnsuite.model.audit import percent
 from attnsuite.model.files import file_errors
 from attnsuite.model.statistics import LEVEL
-from attnsuite.model.stopwatch import percent
 from attnsuite.results import machines, named, open_run, read_machine
 from attnsuite.results.ratios import FEWEST_RUNS, Spread, spreads, width
 
@@ -35,17 +35,12 @@ ALLOWED = {
     "contract": ("jobs", "seeds", "arrays"),
 }
 """The options of each kind of audit, apart from --results. By default contracts are audited."""
-
-
 MOST_RUNS = 64
 """Runs that `--between-runs` makes at most."""
 
 
 def run(options: Audit) -> int:
     """Carry out one of the audits. UsageError for options that do not go together."""
-    if options.only and options.contract and options.only != options.contract:
-        raise UsageError(f"CONTRACT is {options.only} and --contract is {options.contract}: name one contract")
-    options = replace(options, only=None, contract=options.only or options.contract)
     _refuse_mixed(options)
     single_threaded()
     if options.between_runs:
@@ -93,7 +88,7 @@ def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
     started = structs.replace(started, machine=named(results, started.machine))
     folder = _make(results / started.machine.name)
     from attnsuite.benchmark.stopwatch.audit import Plan, audit
-    from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
+    from attnsuite.report.audit import stopwatch_lines, write_stopwatch
 
     audited = audit(plan or Plan(), print_hint)
     print(*stopwatch_lines(audited, started.machine), *write_stopwatch(folder, audited, _finished(started)), sep="\n")
@@ -104,7 +99,7 @@ def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
 def audit_cheats(results: Path) -> int:
     """Run all exploits, write cheats.md, and return 1 if any succeeds."""
     from attnsuite.benchmark.exploits import audit, catalogue
-    from attnsuite.report.cheats import cheats_lines, write_cheats
+    from attnsuite.report.audit import cheats_lines, write_cheats
 
     catalogue()  # raises without a checkout
     folder = _make(results.resolve())  # the exploits run in an empty folder of their own

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from attnsuite import registry
-from attnsuite.cli import campaign, sharding
-from attnsuite.cli.exit_status import FAILED
-from attnsuite.cli.interrupting import heed
-from attnsuite.cli.json_rows import JsonRows
+from attnsuite.cli import campaign
+from attnsuite.cli.ending import FAILED, heed
 from attnsuite.cli.options import words
+from attnsuite.cli.outputs import JsonRows
 from attnsuite.cli.progress import Display
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Bench
@@ -59,9 +58,9 @@ def run(options: Bench) -> int:
         return 0
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     new = structs.replace(new, shard=str(options.shard or ""))
-    if (stored := sharding.stored(options.results, new, Measurement, print_hint)) is not None:
+    if (stored := campaign.complete_shard(options.results, new, Measurement, print_hint)) is not None:
         return status(stored)
-    folder = sharding.place(options.results, options.shard)
+    folder = campaign.results_folder(options.results, options.shard)
     for benchmark in here:
         benchmark.cache = VerdictCache(request.device, reads=not options.recheck)
     tables = sum(len(benchmark.tables()) for benchmark in here)
@@ -71,9 +70,10 @@ def run(options: Bench) -> int:
         with Display(tables, lines, what="tables", row=lambda measurement: rows.write(row(measurement))) as display:
             measured = campaign.bench(here, writer, display)
         campaign.finish(writer, request)
+    busy = [load for benchmark in here for load in benchmark.busy]
     if options.shard is None:
         report(options.results, writer.run.machine.name, lines, draws=tables > 1)  # one table is no chart
-    for line in (*load_lines(here), *_repeating(options, measured, declarations, base)):
+    for line in (*load_lines(busy), *_repeating(options, measured, declarations, base)):
         print(escaped(line), file=lines)
     return status(measured)
 
@@ -140,13 +140,12 @@ def _in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchma
     if not here:
         whole = replace(request, shard=None)
         units = sum(len({table.workload.name for table in whole.tables(item.contract)}) for item in benchmarks)
-        print_hint(sharding.empty(request.shard, "workloads", units))
+        print_hint(campaign.empty_shard(request.shard, "workloads", units))
     return here
 
 
-def load_lines(benchmarks: Iterable[Benchmark]) -> list[str]:
-    """A warning where the machine was busy while tables were timed."""
-    busy = [load for benchmark in benchmarks for load in benchmark.busy]
+def load_lines(busy: Sequence[str]) -> list[str]:
+    """A warning where the machine was busy while tables were timed; `busy` has a line for each such table."""
     if not busy:
         return []
     return [

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from msgspec import structs
 
 from attnsuite import machine, registry
 from attnsuite.cli.progress import Display
+from attnsuite.cli.targets import Hint
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import (
@@ -25,11 +27,12 @@ from attnsuite.model import (
     Operators,
     Outcome,
     Run,
+    Shard,
     UsageError,
     WorkloadFacts,
 )
 from attnsuite.registry import Broken, Declaration, Loaded
-from attnsuite.results import RunWriter
+from attnsuite.results import RunWriter, finished_shard
 from attnsuite.worker.sandbox import detected, in_words
 
 if TYPE_CHECKING:
@@ -318,3 +321,36 @@ def finish(
             lacks={**facts.lacks, **{name: dict(reasons) for name, reasons in lacks.items() if reasons}},
         )
     )
+
+
+Row = TypeVar("Row", Outcome, Measurement)
+
+
+def results_folder(results: Path, shard: Shard | None) -> Path:
+    """The folder of a shard, or `results` without one. Shards have folders of their own, so all can run at once."""
+    return results / shard.folder if shard else results
+
+
+def complete_shard(results: Path | None, run: Run, kind: type[Row], hint: Hint) -> list[Row] | None:
+    """The rows of a complete shard; None for an incomplete one, and without a shard."""
+    if results is None or not run.shard:
+        return None
+    folder = results_folder(results, Shard.read(run.shard))
+    rows = finished_shard(folder, run)
+    if rows is None:
+        return None
+    stored_rows = [row for row in rows if isinstance(row, kind)]
+    hint(f"shard {run.shard} is already complete in {folder}: {len(stored_rows)} rows, nothing runs again")
+    return stored_rows
+
+
+def empty_shard(shard: Shard | None, what: str, units: int) -> str:
+    """The hint that none of the `units` fell into a shard; empty without a shard.
+
+    An empty shard is no failure, because the other shards run everything. Its CI job must pass, and merging needs its
+    empty run.
+    """
+    if shard is None:
+        return ""
+    few = f" of {units:,}" if units < shard.count else ""
+    return f"shard {shard} has nothing to run: {what} are divided by a hash, and none{few} fell into it"

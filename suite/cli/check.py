@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from msgspec import structs
 
 from attnsuite import registry
-from attnsuite.cli import campaign, github, json_rows, junit, sharding
-from attnsuite.cli.exit_status import CANNOT, FAILED
-from attnsuite.cli.interrupting import heed, is_interrupted
-from attnsuite.cli.json_rows import JsonRows
+from attnsuite.cli import campaign, github, outputs
+from attnsuite.cli.ending import CANNOT, FAILED, heed, is_interrupted
 from attnsuite.cli.options import arguments, several, words
+from attnsuite.cli.outputs import JsonRows
 from attnsuite.cli.progress import Display
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Check
@@ -63,7 +62,7 @@ def run(options: Check) -> int:
         return _run(options)
     except BaseException as error:
         if options.junit and is_interrupted(error) and not isinstance(error, campaign.Interrupted):
-            junit.write_interrupted(Path(options.junit))
+            outputs.write_interrupted_junit(Path(options.junit))
         raise
 
 
@@ -181,7 +180,7 @@ class _Check:
         here = self._in_shard(session)
         total = sum(map(session.count, here))
         again = repeating(options, self.declarations) if lines or options.junit or options.results else {}
-        stored = sharding.stored(options.results, self._new_run(Facts()), Outcome, self.hint)
+        stored = campaign.complete_shard(options.results, self._new_run(Facts()), Outcome, self.hint)
         stopped: campaign.Interrupted | None = None
         with (
             tensors.seed(request.seed),
@@ -222,7 +221,7 @@ class _Check:
         here = [declaration for declaration in self.declarations if session.falls_here(declaration)]
         if not here:
             units = sum(map(session.divided_into, self.declarations))
-            self.hint(sharding.empty(self.options.shard, "families of cases", units))
+            self.hint(campaign.empty_shard(self.options.shard, "families of cases", units))
         return here
 
     def _new_run(self, facts: Facts) -> Run:
@@ -243,7 +242,7 @@ class _Check:
         facts = structs.replace(campaign.conformance_facts(self.declarations, again), sampled=sampled)
         if options.shard and not replace(options, shard=None).narrows:
             facts = structs.replace(facts, whole=tuple(declaration.full_name for declaration in self.declarations))
-        with open_run(sharding.place(options.results, options.shard), self._new_run(facts)) as writer:
+        with open_run(campaign.results_folder(options.results, options.shard), self._new_run(facts)) as writer:
             print_start(writer, self.hint)
             yield writer
 
@@ -270,7 +269,7 @@ class _Check:
         if options.github and lines is not None:
             github.announce(outcomes, self.declarations, session.explanations, again, lines)
         if options.junit is not None:
-            junit.write(Path(options.junit), outcomes, again, interrupted)
+            outputs.write_junit(Path(options.junit), outcomes, again, interrupted)
 
 
 def request_of(options: Check, declarations: Sequence[Declaration]) -> CheckRequest:
@@ -318,12 +317,12 @@ def _refuse_places(options: Check) -> None:
     if options.results is not None and options.seed:
         raise UsageError("--seed does not go with --results: stored outcomes are all of seed 0")
     if options.json not in (None, "-"):
-        json_rows.refuse_to_overwrite(Path(options.json))
+        outputs.refuse_foreign_json(Path(options.json))
     if options.junit is None:
         return
     if options.json is not None and Path(options.json).absolute() == Path(options.junit).absolute():
         raise UsageError(f"--json and --junit cannot both write {options.junit}")
-    junit.refuse_to_overwrite(Path(options.junit))
+    outputs.refuse_foreign_junit(Path(options.junit))
 
 
 def _interruption(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from attnsuite import machine
-from attnsuite.cli.exit_status import FAILED
+from attnsuite.cli.ending import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Claims
 from attnsuite.cli.targets import print_hint, single_threaded

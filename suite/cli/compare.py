@@ -4,32 +4,49 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from attnsuite.cli import interleaved
-from attnsuite.cli.exit_status import FAILED
-from attnsuite.cli.json_rows import JsonRows
+from attnsuite import machine, registry
+from attnsuite.cli.bench import load_lines
+from attnsuite.cli.campaign import request_of
+from attnsuite.cli.ending import FAILED
 from attnsuite.cli.options import words
+from attnsuite.cli.outputs import JsonRows
 from attnsuite.cli.requests import Compare
-from attnsuite.model import Measurement, UsageError, escaped
+from attnsuite.cli.targets import print_hint
+from attnsuite.contracts import contract as contract_named
+from attnsuite.model import Measurement, Outcome, Status, UsageError, escaped
 from attnsuite.model.comparison import Change, Ratio, RunComparison
 from attnsuite.model.garbage_collection import gc_paused
+from attnsuite.model.statistics import LEVEL
+from attnsuite.registry import Declaration
 from attnsuite.report.comparison import failing_lines
 from attnsuite.report.summary import comparison_lines
-from attnsuite.results.compare import compared, side
+from attnsuite.results import ratios as paired
+from attnsuite.results.commits import results_at, split
+from attnsuite.results.compare import both, changes, compared, side
+from attnsuite.results.ratios import pairs_needed
 
-INTERLEAVED = ("workloads", "shapes", "dtypes", "python", "contract", "backward", "budget", "pairs")
+if TYPE_CHECKING:
+    from attnsuite.benchmark.interleaved import Interleaved, Pair, Rows
+    from attnsuite.benchmark.request import Table
+
+INTERLEAVED = ("workloads", "shapes", "dtypes", "contract", "backward", "budget", "pairs")
 """Options of --interleaved: how both sides are timed."""
 
 
 def run(options: Compare) -> int:
     """Compare both sides; 1 if a difference of --fail-on is found."""
-    if options.pairs is not None and options.pairs < interleaved.FEWEST:
-        raise UsageError(f"--pairs expects at least {interleaved.FEWEST}, which a verdict needs; got {options.pairs}")
+    if options.pairs is not None and options.pairs < FEWEST:
+        raise UsageError(f"--pairs expects at least {FEWEST}, which a verdict needs; got {options.pairs}")
     if options.interleaved:
-        comparison, stopped = interleaved.compared(options)
+        comparison, stopped = timed_now(options)
         status = show([comparison], options)
         if stopped:
             raise stopped
@@ -79,3 +96,140 @@ def _key(difference: Change | Ratio) -> dict[str, object]:
     tested = ("implementation", "contract", "case", "dtype", "device", "status", "detail")
     row = structs.asdict(difference.row)
     return {name: row[name] for name in (measured if isinstance(difference.row, Measurement) else tested)}
+
+
+FEWEST = pairs_needed(1, LEVEL)
+"""Pairs of processes without which no verdict on a single comparison is possible."""
+BUDGET = 0.3
+"""Seconds of timed calls for each side, workload and pair of processes: pairs differ by more than rounds."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: the word that names it, and its implementations."""
+
+    word: str
+    declarations: Sequence[Declaration]
+
+
+def timed_now(options: Compare) -> tuple[RunComparison, KeyboardInterrupt | None]:
+    """What differs when both sides are timed against each other.
+
+    After a signal that is the verdict over the pairs that are done, with the signal; raises it where these are too few.
+    """
+    with ExitStack() as stack:
+        old, new = (_side(stack, word, options.contract) for word in (options.old, options.new))
+        timing = _interleaved(options, old, new)
+        tables, outcomes = timing.tables(), timing.outcomes()
+        processes = options.pairs or paired.pairs_of(len(tables) * len(timing.pairs))
+        done: list[Mapping[tuple[str, Table], Rows]] = []
+        stopped: KeyboardInterrupt | None = None
+        try:
+            for pair in timing.measure(processes):
+                done.append(pair)
+        except KeyboardInterrupt as error:
+            stopped = error
+        if stopped and len(done) < FEWEST:
+            print_hint(f"{len(done)} of {processes} pairs are done; a verdict needs {FEWEST}")
+            raise stopped
+        rows = {key: [pair[key] for pair in done] for key in done[0]}
+        notes = [*_counts(len(done), processes, rows), *load_lines(timing.busy)]
+        return _compared(options, (old, new), notes, outcomes, rows), stopped
+
+
+def _compared(
+    options: Compare,
+    sides: tuple[Side, Side],
+    notes: Sequence[str],
+    outcomes: Mapping[str, Sequence[Outcome]],
+    rows: Mapping[tuple[str, Table], Sequence[Rows]],
+) -> RunComparison:
+    """What the pairs of processes that are done show."""
+    timed = [pair for pair in (paired.PairedTimes(_timed(row)) for row in rows.values()) if pair.pairs]
+    statuses = [[_status([pair[place] for pair in pairs]) for pairs in rows.values()] for place in (0, 1)]
+    old, new = (f"{side.word}, torch {machine.versions()['torch']}" for side in sides)
+    before, after = outcomes["old"], outcomes["new"]
+    return RunComparison(
+        old,
+        new,
+        list(notes),
+        both(before, after),
+        changes(before, after),
+        changes(*statuses),
+        paired.times(timed, options.margin),
+        paired.memories(timed, options.margin),
+    )
+
+
+def _counts(done: int, processes: int, rows: Mapping[tuple[str, Table], Sequence[Rows]]) -> Iterator[str]:
+    """In how many pairs of processes both sides were timed, and how many of these are skipped."""
+    count = f"{done} of {processes}" if done < processes else processes
+    yield f"{'interrupted: ' * (done < processes)}timed against each other in {count} pairs of processes"
+    for (name, table), pairs in rows.items():
+        if 0 < (timed := len(_timed(pairs))) < len(pairs):
+            skipped = f"{len(pairs) - timed} of {len(pairs)} pairs are skipped, because one side has no time"
+            yield f"{name} {table.title}: {skipped}"
+
+
+def _timed(rows: Sequence[Rows]) -> list[Rows]:
+    """The pairs in which both sides were timed."""
+    return [pair for pair in rows if all(row.status == Status.MEASURED for row in pair)]
+
+
+def _status(rows: Sequence[Measurement]) -> Measurement:
+    """A row without a time where most processes have none: a busy machine may let the time of one be refused."""
+    without = [row for row in rows if row.status != Status.MEASURED]
+    return without[0] if 2 * len(without) > len(rows) else next(row for row in rows if row not in without)
+
+
+def _interleaved(options: Compare, old: Side, new: Side) -> Interleaved:
+    from attnsuite.benchmark import Request
+    from attnsuite.benchmark.interleaved import Interleaved
+
+    pairs = _pairs(old, new)
+    contracts = {pair.old.contract for pair in pairs}
+    if len(contracts) > 1:
+        raise UsageError("implementations of one contract can be compared at a time: add --contract C")
+    threads = (options.threads,) if options.device == "cpu" else ()
+    request = request_of(Request, options, threads=threads, budget=options.budget or BUDGET)
+    timing = Interleaved(contract_named(contracts.pop()), pairs, request, print_hint)
+    timing.tables()  # raises for a workload that does not exist, before anything is started
+    return timing
+
+
+def _pairs(old: Side, new: Side) -> list[Pair]:
+    """The only implementations of both sides, or those with the same name."""
+    from attnsuite.benchmark.interleaved import Pair
+
+    if len(old.declarations) == len(new.declarations) == 1:
+        before, after = old.declarations[0], new.declarations[0]
+        same = before.full_name == after.full_name
+        return [Pair(after.full_name if same else f"{after.full_name} for {before.name}", before, after)]
+    olds, news = ({declaration.full_name: declaration for declaration in side.declarations} for side in (old, new))
+    if names := [name for name in news if name in olds]:
+        return [Pair(name, olds[name], news[name]) for name in names]
+    raise UsageError(f"{old.word} and {new.word} have no implementation in common: name one on each side")
+
+
+def _side(stack: ExitStack, word: str, contract: str | None) -> Side:
+    """The implementations that a word such as `kernel.py:attention@main` names."""
+    folder, commit = (Path(word), "") if Path(word).exists() else split(word)
+    named = registry.find([str(folder)], contract)
+    if commit:
+        named = [old for new in named for old in _at_commit(stack, new, str(folder), commit)]
+    readable = [declaration for declaration in named if not declaration.broken]
+    if not readable:
+        raise UsageError(f"{word} cannot be read: {named[0].broken}")
+    return Side(word, readable)
+
+
+def _at_commit(stack: ExitStack, declaration: Declaration, target: str, commit: str) -> list[Declaration]:
+    """The same function in its file as it was at a commit, with the files of its folder."""
+    module = declaration.module
+    if declaration.backend or not declaration.file or (module and not module.startswith("attnsuite.implementations.")):
+        raise UsageError(f"{target}@{commit}: only a file can be read at a commit; name one")
+    file = Path(declaration.file).resolve()
+    folder = stack.enter_context(results_at(file.parent, commit))
+    if not (folder / file.name).is_file():
+        raise UsageError(f"the commit {commit:.80} has no file {file.name} in {file.parent}")
+    return registry.find([f"{folder / file.name}:{declaration.function}".removesuffix(":")], declaration.contract)

@@ -7,7 +7,7 @@ from attnsuite.cli.requests import Draw
 from attnsuite.cli.targets import print_hint
 from attnsuite.documents.figures import FIGURES, select_figures
 from attnsuite.model import UsageError
-from attnsuite.report.charting import missing_packages
+from attnsuite.report.charts import missing_packages
 
 OPTIONS = {"sentence": "sentence", "attention": "attention", "causal": "causal", "seed": "seed", "from": "from_"}
 """The options of figures, and their fields."""

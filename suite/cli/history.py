@@ -11,7 +11,7 @@ from attnsuite.cli import requests
 from attnsuite.model import UsageError
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report.history import csv_text, json_text, text_lines
-from attnsuite.results.commits import results_of, split
+from attnsuite.results.commits import results_of
 from attnsuite.results.history import FILE, Event, History, Series, history_of, update
 
 MOST_NAMES = 12
@@ -72,10 +72,6 @@ def add(words: Sequence[str], results: Path) -> None:
     """
     count = update(results)
     for word in words:
-        folder, commit = split(word)
-        if ".." in commit:
-            loop = f"run `attnsuite history add {folder}@COMMIT` for each commit of `git rev-list --reverse {commit}`"
-            raise UsageError(f"ranges of commits were removed: {loop}")
         with results_of(word) as there:
             count += update(results, there)
     print(f"{results / FILE}: {count} new run{'s' * (count != 1)}")

@@ -6,7 +6,6 @@ import keyword
 import re
 import sys
 from collections.abc import Iterator
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
@@ -62,13 +61,10 @@ def run(options: New) -> None:
 def _refuse_hiding(name: str, folder: Path) -> None:
     """Raise UsageError for the name of a module: a file in this folder would hide it from code that runs there."""
     spec = None if name in sys.stdlib_module_names else locate(name)
-    if name in sys.stdlib_module_names or (spec is not None and folder not in _homes(spec)):
+    places = [*(spec.submodule_search_locations or filter(None, (spec.origin,)))] if spec else []
+    homes = {Path(place).absolute().parent for place in places}
+    if name in sys.stdlib_module_names or (spec is not None and folder not in homes):
         raise UsageError(f"{name}.py would hide the module {name!r} from Python; choose another name")
-
-
-def _homes(spec: ModuleSpec) -> set[Path]:
-    places = list(spec.submodule_search_locations or filter(None, (spec.origin,)))
-    return {Path(place).absolute().parent for place in places}
 
 
 def rendered(file: Path, contract: str, signature: str | None = None) -> str:

@@ -8,13 +8,12 @@ from dataclasses import MISSING, Field, field, fields
 from inspect import Parameter, Signature
 from math import isfinite
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from attnsuite.model import UsageError
-from attnsuite.model.options import check_jobs
+from attnsuite.model.limits import check_jobs
 
 MAX_NAME_BYTES = 255
 """Bytes of one part of a path (NAME_MAX of Linux and macOS)."""
@@ -98,13 +97,9 @@ def words(request: Any, *names: str) -> list[str]:
         if value is True:
             chosen.append(word)
         elif value != entry.default:
-            chosen += [part for item in several(value) for part in (word, _typed(item))]
+            typed = (f"{item:g}" if isinstance(item, float) else str(item) for item in several(value))
+            chosen += [part for text in typed for part in (word, text)]
     return chosen
-
-
-def _typed(value: Any) -> str:
-    """A value as it is typed."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def whole(word: str, text: str | int) -> int:
@@ -141,12 +136,10 @@ def seconds(word: str, text: str | float) -> float:
     return number
 
 
-def one_of(*values: str, renamed: Mapping[str, str] = MappingProxyType({})) -> Reader:
-    """A reader of one of these words. UsageError for a value of an earlier version, with the present one."""
+def one_of(*values: str) -> Reader:
+    """A reader of one of these words."""
 
     def read(word: str, text: str) -> str:
-        if text in renamed:
-            raise UsageError(f"{word} {text} was renamed: use {word} {renamed[text]}")
         if text not in values:
             raise UsageError(f"{word} expects one of {', '.join(values)}; got {text!r:.80}")
         return text

@@ -12,7 +12,7 @@ from attnsuite.cli.targets import print_hint
 from attnsuite.model import UsageError, escaped
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report import refuse_foreign_index, write_report
-from attnsuite.report.charting import missing_packages
+from attnsuite.report.charts import missing_packages
 from attnsuite.results import merge as merged
 from attnsuite.results import read
 from attnsuite.results.history import update

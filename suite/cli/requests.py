@@ -12,11 +12,13 @@ from typing import TypeVar, dataclass_transform
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
 from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
-from attnsuite.model.comparison import FAIL_ON, INCONCLUSIVE
+from attnsuite.model.comparison import FAIL_ON
 from attnsuite.model.faster import MARGIN
-from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, TIME_LIMIT
-from attnsuite.model.options import (
+from attnsuite.model.limits import (
     COMBINED,
+    COMPILE_LIMIT,
+    IMPORT_LIMIT,
+    TIME_LIMIT,
     check_cache,
     check_dtypes,
     check_name_of_device,
@@ -241,8 +243,7 @@ class Export:
 class Audit:
     """Audit the suite: mutants are killed, correct variants pass. Writes results/audit.md."""
 
-    only: str | None = argument(None, "CONTRACT", "audit only this contract, and write nothing")
-    contract: str | None = option(None, "--contract C", "the same as CONTRACT")
+    contract: str | None = option(None, "--contract C", "audit only this contract, and write nothing")
     results: Path = RESULTS_FOLDER
     jobs: int | None = JOBS
     seeds: int = option(0, "--seeds N", "also run correct variants with N other seeds; each takes minutes", whole)
@@ -356,7 +357,7 @@ class Compare:
         (),
         "--fail-on WHAT",
         "exit with 1 for: slower, failed, memory, inconclusive",
-        one_of(*FAIL_ON, renamed={"unclear": INCONCLUSIVE}),
+        one_of(*FAIL_ON),
     )
     margin: float = option(MARGIN, "--margin SHARE", "ignore differences below this share; 0.03 is 3 %", _share)
     json: str | None = JSON

@@ -86,7 +86,7 @@ def run(options: Run) -> int:
             stored = len(writer.stored(Outcome)) + len(writer.stored(Measurement))
             print_hint(f"interrupted: results stored: {stored:,}; run the same command to resume")
             raise
-    for line in bench.load_lines(job.benchmarks):
+    for line in bench.load_lines([load for benchmark in job.benchmarks for load in benchmark.busy]):
         print(line)
     if differs(options.results):
         name = shlex.quote(str(options.results))

@@ -22,7 +22,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
 from attnsuite.cli import requests
-from attnsuite.cli.exit_status import FAILED
+from attnsuite.cli.ending import FAILED
 from attnsuite.cli.options import arguments, words
 from attnsuite.cli.report import merge
 from attnsuite.cli.targets import chosen, print_hint, refuse_broken
@@ -90,8 +90,6 @@ def read(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # neither TOML nor UTF-8
         raise UsageError(f"{file} is not TOML: {error}") from None
-    if "versions" in table:
-        raise UsageError(f"{file}: [versions] was removed: run a sweep in each environment, as in a matrix of CI jobs")
     _refuse_unknown(str(file), table, (*DEFAULTS, *COMMANDS))
     if not table.keys() & COMMANDS.keys():
         raise UsageError(f"{file} lists nothing to run: add a table {' or '.join(f'[{name}]' for name in COMMANDS)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnsuite.cli.exit_status import FAILED
+from attnsuite.cli.ending import FAILED
 from attnsuite.cli.requests import Verify
 from attnsuite.model import RESULTS, Refusal, UsageError, escaped
 from attnsuite.model.garbage_collection import gc_paused

@@ -25,8 +25,7 @@ from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session, Target, single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, UsageError
-from attnsuite.model.limits import EXIT_LIMIT, KILL_LIMIT, MAX_JOBS
-from attnsuite.model.options import check_jobs
+from attnsuite.model.limits import EXIT_LIMIT, KILL_LIMIT, MAX_JOBS, check_jobs
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.worker import Crash
 from attnsuite.worker.sandbox.processes import ending

@@ -13,8 +13,14 @@ from attnsuite.cases.contract import PROFILES, QUICK
 from attnsuite.conformance.known import Xfail, read_xfails
 from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.model import BAD_INPUT, DTYPES, Shard, UsageError
-from attnsuite.model.limits import TIME_LIMIT
-from attnsuite.model.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
+from attnsuite.model.limits import (
+    TIME_LIMIT,
+    check_dtypes,
+    check_name_of_device,
+    check_profile,
+    check_seconds,
+    check_seed,
+)
 from attnsuite.registry import Declaration
 
 CaseDtype = tuple[Case, str]

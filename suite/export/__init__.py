@@ -15,7 +15,7 @@ from attnsuite.export.files import replacing
 from attnsuite.export.inputs import configured, drawn_weights, read_weights, refuse_too_many
 from attnsuite.export.verify import Verification, verify
 from attnsuite.model import DTYPES, UsageError
-from attnsuite.model.options import check_short_seed
+from attnsuite.model.limits import check_short_seed
 from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20

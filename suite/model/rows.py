@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from msgspec import Meta, Struct, field, to_builtins
 from msgspec.structs import force_setattr
 
-from attnsuite.model.escaping import escaped
+from attnsuite.model.words import escaped
 
 MAX_TEXT = 2000
 """Characters of a text that a row stores: a submission may raise an exception of megabytes."""

@@ -1,4 +1,4 @@
-"""One run of the suite: its machine, its request, and facts for pages."""
+"""One run of the suite: its machine, its request, facts for pages, numbers of documents, explanations of failures."""
 
 from __future__ import annotations
 
@@ -194,3 +194,95 @@ class Run(Row, frozen=True):
     def divided(self) -> int:
         """The number of shards of the request; 0 without shards."""
         return max((Shard.read(part).count for part in self.covers), default=0)
+
+
+QUANTITY_KINDS = {
+    "digits": "printed digits",
+    "shapes": "printed shapes or statements",
+    "derived": "values derived from a definition",
+}
+"""How a document gives the values of an example, with a description. Derived values are defined there, not printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The place of an example in a source document, and one of its quantities."""
+
+    example: str
+    """The example's id, such as `doc-003/3.3.1-context-query-2`."""
+    document: str
+    section: str
+    quantity: str
+    given: str = ""
+    """How the document gives it: a key of QUANTITY_KINDS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Numbers of a document."""
+
+    source: Source
+    values: Any
+    """Nested lists, or an array."""
+    decimals: int | None = None
+    """The number of printed decimals; None for numbers derived from the definition in high precision."""
+    significant: int | None = None
+    """The number of printed significant digits, where all numbers have as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A failing call, as lines of Python that print the actual and the expected output."""
+
+    case: str
+    dtype: str
+    lines: tuple[str, ...]
+    gave_up: bool = False
+    """Whether the search ran out of time, so that a smaller input may exist."""
+
+    @property
+    def pasted(self) -> tuple[str, ...]:
+        """The lines, after an empty line and a comment with the case."""
+        return "", self._heading, *self.lines
+
+    @property
+    def _heading(self) -> str:
+        smallest = "a smaller input (there was no time for the smallest)" if self.gave_up else "the smallest input"
+        return f"# {smallest} that fails as {self.case} does in {self.dtype}:"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of one implementation. Where nothing fails, most fields are empty."""
+
+    conversions: tuple[str, ...] = ()
+    """How a class, a module or a pair (output, weights) was converted to be tested."""
+    where: tuple[str, ...] = ()
+    """`failed only where is_causal and a width above 64 meet, backward`: of failures that no mutant explains."""
+    reproductions: tuple[Reproduction, ...] = ()
+    sandbox: str = ""
+    """What the sandbox protected and what it did not; empty for trusted code."""
+    operators: Operators | None = None
+    """The operators that ran in some of its tests; None for trusted code."""
+    uncompared: str = ""
+    """How many failures were not compared with every mutant, and how one is; empty where all were."""
+    hint: str = ""
+    """The signature or device that it needs, or how it is called, where it passes no plain test."""
+    untested: tuple[str, ...] = ()
+    """Its parameters that no test gives."""
+
+    @property
+    def _untested(self) -> str:
+        plural = "s" * (len(self.untested) > 1)
+        return f"not tested: the parameter{plural} {', '.join(self.untested)}" if self.untested else ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The explanation for people: sentences, then reproductions to paste."""
+        return [
+            *self.conversions,
+            *filter(None, [self.hint, self.sandbox, self.operators.line if self.operators else ""]),
+            *self.where,
+            *filter(None, [self.uncompared, self._untested]),
+            *(line for each in self.reproductions for line in each.pasted),
+        ]

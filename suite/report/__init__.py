@@ -7,8 +7,7 @@ from pathlib import Path
 
 from attnsuite.report.cases_page import CASES, cases_text
 from attnsuite.report.charts import write_charts
-from attnsuite.report.columns import benchmark_table, conformance_table
-from attnsuite.report.csv_text import render as csv_of
+from attnsuite.report.columns import benchmark_table, conformance_table, csv_of
 from attnsuite.report.files import text_of, texts, write
 from attnsuite.report.index import index
 from attnsuite.report.index import refuse_foreign_index as refuse_foreign_index

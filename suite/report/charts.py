@@ -1,13 +1,19 @@
-"""time.svg and memory.svg: time and memory over sequence length, by Altair, where the extra `charts` is installed."""
+"""The look of all charts and figures; time.svg and memory.svg: time and memory over sequence length, by Altair."""
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attnsuite.report.charting import COLOURS, CONFIG, missing_packages, svg_of
 from attnsuite.report.files import write
 from attnsuite.report.timed import ATTENTION, Row, Setting, TimedTable, setting_words, tables_of
 from attnsuite.results import MachineRecord
@@ -79,3 +85,103 @@ def _drawn(name: str, series: dict[Setting, list[TimedTable]], recorded: Machine
     lines = base.mark_line() + base.mark_point(size=50)
     facets = lines.properties(width=360, height=260).facet(altair.Facet("panel:N", title=None), columns=2)
     return svg_of(facets.configure(**CONFIG))
+
+
+NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
+"""The modules that draw, and the package that installs each."""
+
+INK = "#1f2328"
+"""The colour of text and of the baseline."""
+MUTED = "#59636e"
+"""The colour of axes and subtitles."""
+GRID = "#e4e7eb"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
+"""The palette of Okabe and Ito for colour-blind readers, with grey in place of yellow, which is faint on white."""
+FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
+"""The fonts of text, by preference. vl-convert brings Liberation Sans and measures widths with it."""
+SYSTEM_FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
+"""Folders of fonts on Linux."""
+NO_FONTS = '<?xml version="1.0"?><fontconfig><dir>/nonexistent</dir></fontconfig>'
+"""A configuration of fontconfig without fonts. fontconfig ignores one that names no folder."""
+
+CONFIG = {
+    "background": "white",
+    "padding": 14,
+    "font": FONT,
+    "aria": False,
+    "view": {"stroke": None},
+    "title": {"fontSize": 17, "color": INK, "subtitleFontSize": 13, "subtitleColor": MUTED, "subtitlePadding": 6},
+    "axis": {
+        "labelFontSize": 12,
+        "labelColor": MUTED,
+        "titleFontSize": 12,
+        "titleColor": MUTED,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "gridColor": GRID,
+        "domainColor": MUTED,
+        "tickColor": MUTED,
+    },
+}
+
+
+def missing_packages() -> list[str]:
+    """The packages that drawing needs and that are not installed."""
+    missing = []
+    for module, package in NEEDED.items():
+        try:
+            import_module(module)
+        except ImportError:
+            missing.append(package)
+    return missing
+
+
+def svg_of(chart: Any) -> str:
+    """An Altair chart as the text of an SVG file, equal for equal charts."""
+    load_fonts()
+    written = io.StringIO()
+    chart.save(written, format="svg")
+    return _numbered(written.getvalue())
+
+
+@cache
+def load_fonts() -> None:
+    """Make vl-convert prefer its own fonts to the system's.
+
+    By default the system's come first, and an older Liberation Sans with other widths would change a chart's size. The
+    system's fonts remain for other scripts. On systems other than Linux the order is unchanged; few have this font.
+    """
+    import vl_convert
+
+    with tempfile.TemporaryDirectory() as folder:
+        (file := Path(folder) / "fonts.conf").write_text(NO_FONTS, encoding="utf-8")
+        with _fontconfig(str(file)):
+            vl_convert.register_font_directory(folder)  # loads its own fonts, under this configuration
+    for place in SYSTEM_FONTS:
+        with suppress(RuntimeError):  # no home folder
+            if (fonts := Path(place).expanduser()).is_dir():
+                vl_convert.register_font_directory(str(fonts))
+
+
+@contextmanager
+def _fontconfig(file: str) -> Iterator[None]:
+    """Set this file as the configuration of fonts."""
+    before = os.environ.get("FONTCONFIG_FILE")
+    os.environ["FONTCONFIG_FILE"] = file
+    try:
+        yield
+    finally:
+        del os.environ["FONTCONFIG_FILE"]
+        if before is not None:
+            os.environ["FONTCONFIG_FILE"] = before
+
+
+def _numbered(svg: str) -> str:
+    """The drawing with clip paths and gradients numbered from 1; Altair numbers them across charts."""
+    places: dict[str, dict[str, str]] = {"clip": {}, "gradient_": {}}
+
+    def renumbered(match: re.Match[str]) -> str:
+        numbers = places[match[1]]
+        return numbers.setdefault(match[0], f"{match[1]}{len(numbers) + 1}")
+
+    return re.sub(r'(?:(?<=id=")|(?<=url\(#))(clip|gradient_)\d+', renumbered, svg)

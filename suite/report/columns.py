@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
 from attnsuite.model import EVERY_CASE, Measurement
-from attnsuite.report.page import Table, data_table
+from attnsuite.report.page import LONGEST_CODE, Table, Value, data_table, plain
 from attnsuite.report.tally import COUNTS, by_implementation, count, validation
 from attnsuite.report.timed import Row, TimedTable
 from attnsuite.results import MachineRecord
 
-Value = Callable[[Row], Any]
+Quantity = Callable[[Row], Any]
 
-KEYS: dict[str, Value] = {
+KEYS: dict[str, Quantity] = {
     name: attrgetter(f"measurement.{name}")
     for name in (
         *("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache"),
@@ -22,7 +24,7 @@ KEYS: dict[str, Value] = {
     )
 }
 """The key of a measurement, its status and its known bug."""
-NUMBERS: dict[str, Value] = {
+NUMBERS: dict[str, Quantity] = {
     "median": attrgetter("median"),
     "low": lambda row: row.time and row.time.low,
     "high": lambda row: row.time and row.time.high,
@@ -66,7 +68,7 @@ def benchmark_table(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Ta
     grouped = list(
         dict.fromkeys(name for group in GROUPS for names in groups for name in names if name.startswith(group))
     )
-    origin: dict[str, Value] = {
+    origin: dict[str, Quantity] = {
         "run": attrgetter("run"),
         "started": lambda row: recorded.runs[row.run].started,
         "shape": lambda row: shapes.get(row.measurement.workload, ""),
@@ -95,3 +97,20 @@ def conformance_table(recorded: MachineRecord) -> Table:
         bad = validation(outcomes)
         rows.append([name, outcomes[0].contract, device, *count(outcomes).numbers, bad.refused, bad.total])
     return data_table(heads, rows)
+
+
+def csv_of(table: Table) -> str:
+    """The columns that have a key, as the text of a CSV file."""
+    data, written = table.data, io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(column.key for column in data.columns)
+    rows.writerows([_harmless(cell.value) for cell in row] for row in data.rows)
+    return written.getvalue()
+
+
+def _harmless(value: Value) -> Value:
+    """Numbers unchanged; a text that a spreadsheet would read as a formula gets a leading quote."""
+    if not isinstance(value, str):
+        return value
+    words = plain(value, LONGEST_CODE)
+    return f"'{words}" if words.startswith(("=", "+", "-", "@")) else words

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from attnsuite.model import Measurement, Outcome
 from attnsuite.model.comparison import FAIL_ON, INCONCLUSIVE, MEMORY, SLOWER, TIME, Change, Ratio, RunComparison
-from attnsuite.report.cells import Cell, cell, plain, text
-from attnsuite.report.page import Block, Column, Page, Section, Table, note, points, section
+from attnsuite.report.page import Block, Cell, Column, Page, Section, Table, cell, note, plain, points, section, text
 from attnsuite.report.units import Unit, significant, size, time_unit
 
 MOST_LINES = 20
@@ -95,18 +94,14 @@ def _ratios(what: str, ratios: Sequence[Ratio]) -> Section:
     verdicts = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in ORDER if counts[verdict])
     if not ratios:
         return section(f"{what}: nothing on both sides")
-    listed = [ratio for ratio in _ordered(ratios) if ratio.verdict != "same"]
+    listed = [ratio for ratio in ratios if ratio.verdict != "same"]
+    listed.sort(key=lambda ratio: (ORDER[ratio.verdict], -abs(math.log(ratio.ratio))))
     rows = tuple(_row(ratio) for ratio in listed[:MOST_LINES])
     columns = tuple(Column("", right=right) for right in (False, True, True, False, False, False))
     more = [note(f"and {len(listed) - MOST_LINES:,} more")] * (len(listed) > MOST_LINES)
     reasons = Counter(ratio.why for ratio in ratios if ratio.why)
     whys = [note(f"{count:,} inconclusive: {why}") for why, count in reasons.items()]
     return section(f"{what}, new ÷ old: {verdicts}", Table(columns, rows), more, whys)
-
-
-def _ordered(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Worse ratios first, then better ones, then inconclusive ones, each by distance from 1."""
-    return sorted(ratios, key=lambda ratio: (ORDER[ratio.verdict], -abs(math.log(ratio.ratio))))
 
 
 def _row(ratio: Ratio) -> tuple[Cell, ...]:

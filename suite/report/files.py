@@ -9,7 +9,8 @@ from pathlib import Path
 
 from attnsuite.model import UsageError
 from attnsuite.model.files import read_text, replace_file
-from attnsuite.report import csv_text, markdown
+from attnsuite.report import markdown
+from attnsuite.report.columns import csv_of
 from attnsuite.report.page import Page
 
 HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
@@ -18,7 +19,7 @@ HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 
 def texts(name: str, page: Page) -> dict[str, str]:
     """The texts of a page and its tables, by file name."""
-    tables = {f"{key}.csv": csv_text.render(table) for key, table in page.data.items()}
+    tables = {f"{key}.csv": csv_of(table) for key, table in page.data.items()}
     return {f"{name}.md": markdown.render(page), **tables}
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attnsuite.model import FAILURES, Explanation, Outcome, escaped
-from attnsuite.report.cells import code, text
-from attnsuite.report.page import Page, Section, Table, points, section, table
+from attnsuite.report.page import Page, Section, Table, code, points, section, table, text
 from attnsuite.report.tally import breakdown, by_implementation, correctness, count, groups, validation
 
 LONGEST_MESSAGE = 400

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from math import log
 from pathlib import Path
 
-from attnsuite.report.cells import plain
-from attnsuite.report.csv_text import render as as_csv
-from attnsuite.report.page import data_table
+from attnsuite.report.columns import csv_of
+from attnsuite.report.page import data_table, plain
 from attnsuite.report.units import significant, size, speed, time_unit, times
 from attnsuite.results.history import Change, History, PastRun, Series
 
@@ -46,7 +45,7 @@ def json_text(history: History) -> str:
 def csv_text(history: History) -> str:
     """A row per point of each series, with the step that begins there."""
     runs = {(run.machine, run.id): run for run in history.runs}
-    return as_csv(data_table(COLUMNS, (row for series in history.series for row in _rows(series, runs))))
+    return csv_of(data_table(COLUMNS, (row for series in history.series for row in _rows(series, runs))))
 
 
 COLUMNS = (
@@ -76,17 +75,14 @@ def _of_machine(history: History, machine: str, every_series: bool) -> Iterator[
         if run.marks or lines[run.id]:
             when = f"  {run.started[:16].replace('T', ' ')}"
             yield "  ".join(filter(None, (when, run.commit[:12], ", ".join(run.marks))))
-            yield from (f"    {line}" for line in _first(lines[run.id], None if every_series else MAX_LINES))
+            most = len(lines[run.id]) if every_series else MAX_LINES
+            yield from (f"    {line}" for line in lines[run.id][:most])
+            if (more := len(lines[run.id]) - most) > 0:
+                yield f"    and {more} more, which --all shows"
     if not any(lines.values()):
         yield "  no step, and no status that changed"
     if every_series:
         yield from (f"  {_line(series)}" for series in all_series)
-
-
-def _first(lines: Sequence[str], most: int | None) -> Iterator[str]:
-    yield from lines[:most]
-    if most is not None and len(lines) > most:
-        yield f"and {len(lines) - most} more, which --all shows"
 
 
 def _counted(all_series: Sequence[Series], least: int) -> str:

@@ -7,10 +7,23 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attnsuite.model import Outcome
-from attnsuite.report import facts, markdown, provenance
-from attnsuite.report.cells import NOTHING, Span, code, joined
+from attnsuite.report import facts, markdown
 from attnsuite.report.files import page_opening, refuse_foreign
-from attnsuite.report.page import Block, Note, Page, Section, Table, blocks, note, section, table
+from attnsuite.report.page import (
+    NOTHING,
+    Block,
+    Note,
+    Page,
+    Section,
+    Span,
+    Table,
+    blocks,
+    code,
+    joined,
+    note,
+    section,
+    table,
+)
 from attnsuite.report.report_page import REPORT
 from attnsuite.report.tally import breakdown, by_implementation, correctness, count
 from attnsuite.report.timed import ATTENTION, BASELINE, TimedTable, verdict
@@ -56,11 +69,11 @@ def index(
 def _machine(recorded: MachineRecord, tables: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
     run, name = recorded.run, recorded.machine
     machine = run.machine
-    parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, provenance.torch(run), run.commit]
+    parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, facts.torch(run), run.commit]
     links = joined([Span(file, link=f"{name}/{file}") for file in OF_MACHINE if is_there(f"{name}/{file}")])
     return section(
         name,
-        note(f"{', '.join(filter(None, parts))}, {provenance.date(run)}. ", *(links or ())),
+        note(f"{', '.join(filter(None, parts))}, {facts.date(run)}. ", *(links or ())),
         _attention(recorded, tables),
         _others(recorded),
     )

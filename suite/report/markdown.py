@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 from urllib.parse import quote
 
-from attnsuite.report.cells import Span, Style, plain
-from attnsuite.report.page import Block, Note, Page, Points, Section, Table
+from attnsuite.report.page import Block, Note, Page, Points, Section, Span, Style, Table, plain
 
 
 def render(page: Page) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -13,8 +13,8 @@ from typing import Any
 from attnsuite.model import Measurement, Run, Status
 from attnsuite.model.files import file_errors, replace_file
 from attnsuite.model.rows import lean
-from attnsuite.report.cells import plain
 from attnsuite.report.files import refuse_foreign, text_of
+from attnsuite.report.page import plain
 from attnsuite.report.timed import ATTENTION
 from attnsuite.results import MachineRecord
 
@@ -51,7 +51,9 @@ def benchmark_json(recorded: MachineRecord) -> str:
     timed_rows = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
     if not timed_rows or recorded.measured_run is None:
         return ""
-    newest = _newest_of_tables(recorded.runs, timed_rows)
+    order = list(recorded.runs)
+    oldest_first = sorted(timed_rows, key=lambda row: order.index(row[0]))
+    newest = {(row.contract, *row.table): run for run, row in oldest_first}  # older rows get a group of their own
     content = {
         "machine_info": _machine_info(recorded.measured_run),
         "commit_info": _commit_info(recorded.measured_run.commit),
@@ -104,14 +106,6 @@ def _quartiles(ordered: Sequence[float]) -> tuple[float, float]:
 
 def _outside(low: float, high: float, samples: Iterable[float]) -> int:
     return sum(not low <= sample <= high for sample in samples)
-
-
-def _newest_of_tables(
-    runs: Mapping[str, Run], timed_rows: Sequence[tuple[str, Measurement]]
-) -> dict[tuple[str, ...], str]:
-    """The newest run of each table. Rows of other runs get their own group, since they were not timed together."""
-    order = list(runs)
-    return {(row.contract, *row.table): run for run, row in sorted(timed_rows, key=lambda row: order.index(row[0]))}
 
 
 def _benchmark(run: Run, row: Measurement, earlier: bool) -> dict[str, Any]:

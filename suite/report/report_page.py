@@ -20,14 +20,17 @@ import jinja2
 from attnsuite.model import (
     FAILURES,
     NO_DOCUMENT,
+    RIGHT_GRADIENT,
     WRONG_GRADIENTS,
     ClaimResult,
     ClaimStatus,
     FindingFacts,
     Machine,
     Outcome,
+    TrainingRow,
 )
-from attnsuite.report import facts, provenance
+from attnsuite.model.statistics import Interval, interval
+from attnsuite.report import facts
 from attnsuite.report.tally import Count, Group, by_implementation, correctness, count, groups
 from attnsuite.report.timed import (
     ATTENTION,
@@ -42,7 +45,6 @@ from attnsuite.report.timed import (
     verdict,
 )
 from attnsuite.report.units import significant
-from attnsuite.report.wrong_gradients import Comparison, comparisons
 from attnsuite.results import MachineRecord
 
 REPORT = "report.html"
@@ -185,11 +187,11 @@ class _MachinePage:
         run, machine = self.recorded.run, self.recorded.run.machine
         memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
         cores = f"{machine.cores} core{'s' * (machine.cores != 1)}"
-        parts = [machine.processor, cores, memory, *machine.accelerators, provenance.torch(run)]
+        parts = [machine.processor, cores, memory, *machine.accelerators, facts.torch(run)]
         kinds = {"tested": self.recorded.rows, "timed": self.recorded.measured}
         done = " and ".join(kind for kind, rows in kinds.items() if rows)
-        words = f"{', '.join(filter(None, parts))}; {done or 'nothing tested or timed'}, last on {provenance.date(run)}"
-        return "; ".join(filter(None, (words, provenance.shards(run))))
+        words = f"{', '.join(filter(None, parts))}; {done or 'nothing tested or timed'}, last on {facts.date(run)}"
+        return "; ".join(filter(None, (words, facts.shards(run))))
 
     @property
     def default(self) -> TimedTable | None:
@@ -467,3 +469,62 @@ def claim_value(claim: ClaimResult) -> str:
         for number in (claim.value, claim.low, claim.high)
     )
     return value if claim.low == claim.high else f"{value} ({low} to {high})"
+
+
+LOSS = "last loss"
+"""The quantity that each training has; scores have their own names."""
+PAIRS = 8
+"""The fewest seeds for an interval: all of seven pairs have one sign by chance with a probability of 1.6 %."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A mistake's trainings, each minus the right gradient's from the same seed: initial weights and data are equal."""
+
+    mistake: str
+    pairs: int
+    differences: Mapping[str, Interval]
+    """The median difference of each quantity with its interval."""
+
+    @property
+    def verdict(self) -> str:
+        """Which quantities show the mistake, "shows in nothing", or the number of missing seeds."""
+        if self.pairs < PAIRS:
+            return f"unknown: {self.pairs} of {PAIRS} seeds are trained"
+        shown = [name for name, change in self.differences.items() if change.low > 0 or change.high < 0]
+        return f"shows in {' and '.join(shown)}" if shown else "shows in nothing"
+
+    @property
+    def words(self) -> str:
+        """The differences: "last loss +0.012 (−0.003 to +0.020)"; without an interval for too few seeds."""
+        return "; ".join(
+            f"{name} {_signed(change.median)}"
+            + (f" ({_signed(change.low)} to {_signed(change.high)})" if self.pairs >= PAIRS else "")
+            for name, change in self.differences.items()
+        )
+
+
+def comparisons(trainings: Sequence[TrainingRow]) -> list[Comparison]:
+    """A comparison for each mistake, by name. Seeds and configs without a right gradient are ignored."""
+    by_name: dict[str, dict[str, TrainingRow]] = defaultdict(dict)
+    for training in trainings:
+        if training.task == WRONG_GRADIENTS:
+            by_name[training.implementation][f"{training.seed} {sorted(training.config.items())}"] = training
+    right = by_name.pop(RIGHT_GRADIENT, {})
+    return [
+        _compared_seeds(name, [(rows[seed], right[seed]) for seed in rows if seed in right])
+        for name, rows in sorted(by_name.items())
+    ]
+
+
+def _compared_seeds(name: str, pairs: Sequence[tuple[TrainingRow, TrainingRow]]) -> Comparison:
+    changes: dict[str, list[float]] = defaultdict(list)
+    for wrong, right in pairs:
+        changes[LOSS].append(wrong.curve[-1] - right.curve[-1])
+        for score in wrong.scores.keys() & right.scores.keys():
+            changes[score].append(wrong.scores[score] - right.scores[score])
+    return Comparison(name, len(pairs), {quantity: interval(values) for quantity, values in changes.items()})
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")

@@ -12,9 +12,25 @@ from attnsuite.model.comparison import RunComparison
 from attnsuite.model.limits import NOT_BOUNDED
 from attnsuite.model.statistics import Interval
 from attnsuite.report import terminal, timed
-from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from attnsuite.report.comparison import comparison_page
-from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
+from attnsuite.report.page import (
+    LONGEST_CODE,
+    Block,
+    Cell,
+    Column,
+    Note,
+    Page,
+    Points,
+    Section,
+    Table,
+    cell,
+    code,
+    note,
+    plain,
+    points,
+    section,
+    text,
+)
 from attnsuite.report.tally import breakdown, by_implementation, correctness, count, devices, groups, validation
 from attnsuite.report.timed import BASELINE, Row, tables
 from attnsuite.report.units import Unit, percent, time_unit
@@ -68,7 +84,9 @@ def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> 
     """A line per group of failures with the command that runs one again; skipped tests come last."""
     failures = groups((outcome for outcome in outcomes if outcome.status in FAILURES and not outcome.lenient), again)
     for group in sorted(failures, key=lambda group: group.example.reason == Reason.SKIPPED):
-        yield note(f"{group.count} × {_with_short_words(group.message)}", longest=LONGEST_SAID)
+        half = LONGEST_WORD // 2  # longer words lose their middle
+        message = re.sub(rf"(\S{{{half}}})\S+(\S{{{half}}})", r"\1…\2", group.message)
+        yield note(f"{group.count} × {message}", longest=LONGEST_SAID)
         if group.example.reason != Reason.SKIPPED:
             yield Points((note(code(group.rerun)),))
 
@@ -85,12 +103,6 @@ def _validated(outcomes: Sequence[Outcome], always: bool, verbose: bool) -> Iter
     if verbose:
         messages = (f"{o.detail.removeprefix(INPUT_VALIDATION)} ({o.case})" for o in bad_input.lenient)
         yield Points(tuple(note(message, longest=LONGEST_SAID) for message in messages))
-
-
-def _with_short_words(message: str) -> str:
-    """The message without the middle of words that are too long for a line."""
-    half = LONGEST_WORD // 2
-    return re.sub(rf"(\S{{{half}}})\S+(\S{{{half}}})", r"\1…\2", message)
 
 
 def _unsupported(outcomes: Sequence[Outcome]) -> Iterator[Note]:
@@ -148,15 +160,13 @@ def _timed(rows: Sequence[Row], heading: str) -> Section:
     unit = time_unit(row.time.median for row in rows if row.time)
     heads = ("time", "interval", "speed", "peak memory")
     columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
-    below = {place: points([remark]) for place, row in enumerate(rows) if (remark := _not_bounded(row.measurement))}
+    details = {place: row.measurement.detail for place, row in enumerate(rows)}
+    below = {
+        place: points([plain(f"not bounded{detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID)])
+        for place, detail in details.items()
+        if detail.startswith(NOT_BOUNDED)  # the suite's own clock does not bound the time
+    }
     return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows), below))
-
-
-def _not_bounded(row: Measurement) -> str:
-    """The reason why the suite's own clock does not bound a time; empty where it does."""
-    if not row.detail.startswith(NOT_BOUNDED):
-        return ""
-    return plain(f"not bounded{row.detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID)
 
 
 def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:

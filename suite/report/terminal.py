@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
-from attnsuite.report.cells import LONGEST_CODE, Cell, Span, plain
-from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table
+from attnsuite.report.page import LONGEST_CODE, Block, Cell, Column, Note, Page, Points, Section, Span, Table, plain
 
 GAP = "  "
 """The space between two columns, and before an indented line."""

@@ -24,7 +24,7 @@ from attnsuite.model.faster import MARGIN, Comparison, compare
 from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, Interval, interval
 from attnsuite.report import facts
-from attnsuite.report.cells import NOTHING
+from attnsuite.report.page import NOTHING
 from attnsuite.report.units import Unit, size, speed, speeds, time_unit
 from attnsuite.results import MachineRecord
 
@@ -180,7 +180,8 @@ def tables(
         baseline = (baselines or {}).get((newest, setting.contract), usual)
         compared = _rows([*rows, *_absent(about_all, setting, rows)], baseline)
         place = places.get(key, len(places))
-        formed.append(TimedTable(workload, setting, compared, _facts_of(noted, key), place, baseline))
+        known = noted.get(key) or WorkloadFacts(workload.rpartition("/")[0] or workload, "", "", 0)
+        formed.append(TimedTable(workload, setting, compared, known, place, baseline))
     return sorted(formed, key=lambda table: table.order)
 
 
@@ -198,12 +199,6 @@ def _workloads(recorded: MachineRecord) -> Workloads:
         for contract, workloads in run.facts.workloads.items():
             noted[contract] = {**noted[contract], **workloads, **noted[contract]}
     return {(contract, name): facts for contract, workloads in noted.items() for name, facts in workloads.items()}
-
-
-def _facts_of(workloads: Workloads, key: tuple[str, str]) -> WorkloadFacts:
-    """The facts of a workload; without facts, the group in its name."""
-    group, _, _ = key[1].rpartition("/")
-    return workloads.get(key) or WorkloadFacts(group or key[1], "", "", 0)
 
 
 def natural(text: str) -> tuple[object, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from attnsuite.results.format import verify
 from attnsuite.results.merge import MergeResult, merge
 from attnsuite.results.recorded import MachineRecord, load, machines, read, read_machine
-from attnsuite.results.verify import verify
 from attnsuite.results.writer import RunWriter, finished_shard, named, open_run
 
 __all__ = [

@@ -12,10 +12,10 @@ from attnsuite.model import Measurement, Outcome, Run, Status, UsageError
 from attnsuite.model.comparison import Change, RunComparison
 from attnsuite.model.faster import MARGIN
 from attnsuite.results.commits import results_of
-from attnsuite.results.format import FORMER, RUN
-from attnsuite.results.places import differences, in_words
+from attnsuite.results.format import RUN
 from attnsuite.results.ratios import memories_of_runs, of_one_run, spreads, times_of_runs
 from attnsuite.results.recorded import MachineRecord, read_machine
+from attnsuite.results.writer import differences, in_words
 
 VERSION = re.compile(r"([\w.-]+)==(\S+)")
 """A library and its version, as runs store it; `commit==1a2b3c` selects runs of a commit."""
@@ -81,14 +81,10 @@ def _machines(folder: Path, word: str) -> Iterator[Path]:
     if not folder.is_dir():
         raise UsageError(f"no results at {word!r:.120}; expected {FORMS}")
     folder = folder.resolve()
-    folders = [path for path in (folder, *sorted(folder.iterdir())) if _is_machine(path)]
+    folders = [path for path in (folder, *sorted(folder.iterdir())) if any(path.glob(f"*/{RUN}"))]
     if not folders:
         raise UsageError(f"{folder} holds no results; `attnsuite run` makes them")
     yield from folders[:1] if folders[0] == folder else folders
-
-
-def _is_machine(folder: Path) -> bool:
-    return any(folder.glob(f"*/{RUN}")) or any((folder / name).exists() for name in FORMER)
 
 
 def compared(old: Side, new: Side, margin: float = MARGIN) -> list[RunComparison]:

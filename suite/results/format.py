@@ -1,4 +1,4 @@
-"""The files of a run, `results/<machine>/<run>/`: encoding and decoding of rows, and errors by line."""
+"""The files of a run, `results/<machine>/<run>/`: encoding, decoding, and their verification."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,7 +31,7 @@ from attnsuite.model.files import LARGEST, file_errors, read_bytes
 from attnsuite.model.rows import lean
 
 FORMAT = 4
-"""The format that is written and read. Formats 1 and 2 had one file for all runs of a machine; 3 used other names."""
+"""The format that is written and read."""
 RUN, FACTS = "run.json", "facts.json.gz"
 KINDS: Mapping[str, type[AnyRow]] = {
     "outcomes": Outcome,
@@ -43,8 +43,6 @@ KINDS: Mapping[str, type[AnyRow]] = {
 """The files of rows of a run, without their suffixes, and the type of their rows."""
 SUFFIXES = (".jsonl.gz", ".jsonl")
 """The suffixes of rows of a finished run, and of the journal of an unfinished one."""
-FORMER = ("runs.jsonl", "journal.jsonl")
-"""Files of a machine's folder in an earlier format."""
 SHOWN_ERRORS = 20
 """Errors of one file that are listed; further ones are counted."""
 Header = TypeVar("Header", Run, Facts)
@@ -128,8 +126,7 @@ def _decoded(path: Path, data: bytes, kind: type[Header]) -> Header:
             return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
         raise DamagedFile(path, *_message(error)) from None
-    remedy = "attnsuite at commit 16487cc reads it" if version == FORMAT - 1 else "update attnsuite"
-    raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which this attnsuite reads; {remedy}")
+    raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which is read here; update attnsuite")
 
 
 def run_text(run: Run) -> bytes:
@@ -205,10 +202,34 @@ def hashes(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(read_bytes(path)).hexdigest() for path in files}
 
 
-def refuse_former(folder: Path) -> None:
-    """Raise UsageError for a machine's folder in an earlier format."""
-    if old := next((name for name in FORMER if (folder / name).exists()), None):
-        raise UsageError(
-            f"{folder} has an earlier format ({old}): attnsuite 0.1.0 up to commit db35dd1 reads it, this one reads "
-            f"format {FORMAT}; move the folder away and run again"
-        )
+def verify(machine: Path) -> list[Refusal]:
+    """The errors in a machine's folder: altered, missing and unknown files, and damaged rows."""
+    refusals: list[Refusal] = []
+    for folder in sorted(path.parent for path in machine.glob(f"*/{RUN}")):
+        try:
+            run = read_run(folder)
+        except DamagedFile as damaged:
+            refusals.append(damaged.refusal)
+        except UsageError as error:
+            refusals.append(Refusal(str(folder / RUN), "", str(error).removeprefix(f"{folder / RUN}: ")))
+        else:
+            refusals += [*_file_errors(folder, run), *_row_errors(folder)]
+    return refusals
+
+
+def _file_errors(folder: Path, run: Run) -> Iterator[Refusal]:
+    if not run.finished:
+        again = f"the command that began it ({run.request[:200]!r}) goes on with the same --results"
+        yield Refusal(str(folder / RUN), "", f"the run is not finished; {again}")
+        return
+    yield from altered(folder, run)
+
+
+def _row_errors(folder: Path) -> Iterator[Refusal]:
+    for kind in KINDS:
+        refusals: list[Refusal] = []
+        try:
+            read_rows(folder, kind, refusals)
+        except DamagedFile as damaged:
+            refusals.append(damaged.refusal)
+        yield from refusals

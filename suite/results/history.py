@@ -216,7 +216,8 @@ def update(results: Path, source: Path | None = None) -> int:
         text = io.StringIO()
         writer = csv.DictWriter(text, [field.name for field in structs.fields(Line)], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(lean(line) for line in sorted([*stored, *new], key=_order))
+        order = attrgetter("machine", "started", "run", "implementation", "device", "table")
+        writer.writerows(lean(line) for line in sorted([*stored, *new], key=order))
         replace_file(results / FILE, text.getvalue())
     return len({(line.machine, line.run) for line in new})
 
@@ -230,10 +231,6 @@ def read_lines(results: Path) -> list[Line]:
             if run.finished and (machine, run.id) not in there:
                 lines += lines_of(run, read_rows(folder, "measurements"), read_rows(folder, "outcomes"))  # type: ignore[arg-type]
     return lines
-
-
-def _order(line: Line) -> tuple[str, ...]:
-    return line.machine, line.started, line.run, line.implementation, line.device, *line.table
 
 
 def _stored(path: Path) -> Iterator[Line]:

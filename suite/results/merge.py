@@ -10,9 +10,9 @@ from itertools import count
 from pathlib import Path
 
 from attnsuite.model import Run, Shard, UsageError
-from attnsuite.results.format import KINDS, RUN, altered, read_rows, read_run, refuse_former
-from attnsuite.results.places import place
+from attnsuite.results.format import KINDS, RUN, altered, read_rows, read_run
 from attnsuite.results.recorded import machines, request_of, runs_of
+from attnsuite.results.writer import place
 
 LISTED = 12
 """The most shards that are named in a line; further ones are counted."""
@@ -90,7 +90,6 @@ def _below(top: Path) -> list[Path]:
     folders, seen = list[Path](), {top.resolve()}
     for place_, names, files in os.walk(top, onerror=_refuse, followlinks=True):
         folder = Path(place_)
-        refuse_former(folder)
         below = {name: (folder / name).resolve() for name in sorted(names) if not name.startswith(".")}
         names[:] = [name for name, real in below.items() if real not in seen]
         seen |= {*below.values()}

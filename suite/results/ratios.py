@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist, fmean, median
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -31,30 +30,7 @@ FEWEST_PAIRS = 12
 With offsets of 2 % (a standard deviation), twelve pairs find a slowdown of 5 % nine times out of ten."""
 
 
-class Judgeable(Protocol):
-    """The logarithm of a ratio of two rows, with an interval for each probability of error."""
-
-    @property
-    def old(self) -> Measurement:
-        """The earlier measurement."""
-
-    @property
-    def new(self) -> Measurement:
-        """The later measurement."""
-
-    @property
-    def why(self) -> str:
-        """The reason why no verdict is possible, or empty."""
-
-    @property
-    def evidence(self) -> float:
-        """Larger if the absence of a difference is less likely."""
-
-    def interval(self, alpha: float) -> Interval:
-        """Return the interval of the ratio's logarithm at a level of 1 − alpha."""
-
-
-def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) -> list[Ratio]:
+def judged_together(differences: Sequence[Difference | PairedTimes], margin: float = MARGIN) -> list[Ratio]:
     """The differences as ratios, in their order, by Holm's method: the probability of any false claim is 1 − LEVEL."""
     ratios: dict[int, Ratio] = {}
     alpha, rejecting = 1 - LEVEL, True
@@ -68,7 +44,7 @@ def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) ->
     return [ratios[place] for place in range(len(differences))]
 
 
-def _time(difference: Judgeable, alpha: float, margin: float) -> Ratio:
+def _time(difference: Difference | PairedTimes, alpha: float, margin: float) -> Ratio:
     logs = difference.interval(alpha)
     low, high = (math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (logs.low, logs.high))
     before, after = (median(row.seconds) for row in (difference.old, difference.new))
@@ -253,13 +229,9 @@ def _unchanged(sides: Sequence[_TimedRows], row: Measurement) -> bool:
     (old, base), (new, other) = [(side.run(row), side.baseline(row)) for side in sides]
     if base is None or other is None:
         return False
-    name = base.implementation
-    return bool(old.sources.get(name)) and old.sources.get(name) == new.sources.get(name) and _same_libraries(old, new)
-
-
-def _same_libraries(old: Run, new: Run) -> bool:
-    before, after = ({k: v for k, v in run.versions.items() if k != "attnsuite"} for run in (old, new))
-    return before == after
+    source = old.sources.get(base.implementation)
+    before, after = ({**run.versions, "attnsuite": ""} for run in (old, new))
+    return bool(source) and source == new.sources.get(base.implementation) and before == after
 
 
 # Pairs of processes, one of each side, timed in the same rounds.

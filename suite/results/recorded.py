@@ -24,7 +24,7 @@ from attnsuite.model import (
 )
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.model.statistics import Interval, interval
-from attnsuite.results.format import KINDS, RUN, AnyRow, DamagedFile, altered, read_rows, read_run, refuse_former
+from attnsuite.results.format import KINDS, RUN, AnyRow, DamagedFile, altered, read_rows, read_run
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
@@ -89,20 +89,13 @@ class MachineRecord:
 
 
 def machines(results: Path) -> list[str]:
-    """The names of the machines that have runs in a folder of results, an earlier format included."""
-    names = {path.parent.parent.name for path in results.glob(f"*/*/{RUN}")}
-    return sorted(names | {path.parent.name for path in results.glob("*/runs.jsonl")})
-
-
-def run_folders(results: Path, machine: str) -> list[Path]:
-    """The folders of a machine's runs. Raises UsageError for an earlier format."""
-    refuse_former(results / machine)
-    return sorted(path.parent for path in (results / machine).glob(f"*/{RUN}"))
+    """The names of the machines that have runs in a folder of results."""
+    return sorted({path.parent.parent.name for path in results.glob(f"*/*/{RUN}")})
 
 
 def runs_of(results: Path, machine: str) -> dict[Path, Run]:
     """The runs of a machine by their folders, the oldest first."""
-    runs = [(folder, read_run(folder)) for folder in run_folders(results, machine)]
+    runs = [(path.parent, read_run(path.parent)) for path in (results / machine).glob(f"*/{RUN}")]
     return dict(sorted(runs, key=lambda pair: (pair[1].finished or pair[1].started, pair[1].id)))
 
 
@@ -128,18 +121,13 @@ def read(results: Path = RESULTS) -> dict[str, MachineRecord]:
     return {record.machine: record for record in recorded if record.runs}
 
 
-def ages(runs: Mapping[str, Run]) -> dict[str, int]:
-    """The position of each run in the order of runs; the newest has the largest."""
-    return {identity: position for position, identity in enumerate(runs)}
-
-
 def newest(runs: Mapping[str, Run], recorded: Iterable[Placed[Row]]) -> tuple[Placed[Row], ...]:
     """The newest row of each key, sorted by key, without rows of tests, workloads and claims that no longer exist.
 
     A row about all cases or workloads (a missing library) replaces all older rows of its implementation and device, and
     any newer row replaces it.
     """
-    age = ages(runs)
+    age = {identity: position for position, identity in enumerate(runs)}
     latest: dict[tuple[str, ...], Placed[Row]] = {}
     about: dict[tuple[str, str, bool], int] = {}
     for identity, row in sorted(recorded, key=lambda pair: age[pair[0]]):

@@ -22,21 +22,15 @@ from attnsuite.cases.returned_weights import ambiguous_pair, is_pair, output_of,
 from attnsuite.judging import float32
 from attnsuite.registry import preserve_process_state
 from attnsuite.registry.loading import in_one_line
-from attnsuite.worker.device import lost, with_memory
-from attnsuite.worker.inputs import (
+from attnsuite.worker.messages import calls_from, storage_of
+from attnsuite.worker.recording import Probe, lost, recorded, with_memory
+from attnsuite.worker.snapshots import (
     OUTPUT_GRADIENT,
+    SUBCLASS,
     UNCHANGED,
     compared,
     compared_directly,
     fingerprints_of,
-    sent_with,
-    weight_name,
-)
-from attnsuite.worker.messages import calls_from, storage_of
-from attnsuite.worker.operators import recorded
-from attnsuite.worker.probe import Probe
-from attnsuite.worker.snapshots import (
-    SUBCLASS,
     kind_of,
     layout,
     overlap,
@@ -44,8 +38,10 @@ from attnsuite.worker.snapshots import (
     placed,
     plain_tensor,
     same_bits,
+    sent_with,
     snapshot_of,
     view_like,
+    weight_name,
 )  # fmt: skip
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
@@ -111,18 +107,18 @@ class Calls:
                     for repeats in at_once([partial(self._reply, *arguments) for arguments in prepared], REPEATS):
                         replies.append(next((r for r in repeats if r.differs_from(repeats[0])), repeats[0]))
                 else:
-                    replies += [self._in_its_thread(*numbered) for numbered in group]
+                    for number, call in group:
+                        work = partial(self._reply, number, call)
+                        replies.append(at_once([work])[0][0] if call.own_thread else work())
         return tuple(live.reply if len(calls) == 1 else live.after_later_calls() for live in replies)
-
-    def _in_its_thread(self, number: int, call: Call) -> LiveReply:
-        work = partial(self._reply, number, call)
-        return at_once([work])[0][0] if call.own_thread else work()
 
     def _reply(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         self.probe.lines.clear()
         try:
             live = self._result(number, call, *prepared)
-            left = {name: self._left_in(name, call) for name in call.state}
+            # copies of the caller's storages, whatever the function did to its views
+            views = {name: view_like(self.inputs[name][0], call.tensors[name]) for name in call.state}
+            left = {name: placed(view, "cpu") for name, view in views.items()}
             return replace(live, reply=replace(live.reply, state=left)) if left else live
         except _NoModel as error:
             return LiveReply(Reply(kind=str(error), no_model=True))
@@ -143,8 +139,11 @@ class Calls:
                 function, inputs = prepared or (self._callee(call), self._inputs(call))
                 with recorded(call.operators) as operators:
                     done = _forward(call, function, inputs)
+            elif call.backward_of in self.passes:
+                done, operators = self.passes[call.backward_of], []
             else:
-                done, operators = self._earlier(call.backward_of), []
+                earlier = call.backward_of + 1
+                raise RuntimeError(f"no backward pass is possible, because call {earlier} returned no output")
             if number in self.reused_passes:
                 self.passes[number] = done
             kind, output = _described(done.output)
@@ -166,6 +165,7 @@ class Calls:
         if output is None:
             return LiveReply(reply)
         plain = plain_tensor(done.output)
+        weighed = {name: tensor for name, tensor in done.attentions.items() if kind_of(tensor) is None}
         reply = replace(
             reply,
             output=output,
@@ -174,27 +174,12 @@ class Calls:
             weights_name=done.name,
             gradients={name: None if tensor is None else snapshot_of(tensor) for name, tensor in gradients.items()},
             aliased=done.inputs_sharing(plain),
-            attention_weights={name: _snapshot(tensor) for name, tensor in done.attentions.items()},
+            attention_weights=dict.fromkeys(done.attentions) | {name: snapshot_of(w) for name, w in weighed.items()},
         )
         if call.written:
             return LiveReply(replace(reply, error=unwritable(plain)))
-        attentions = {
-            name: plain_tensor(done.attentions[name])
-            for name, tensor in reply.attention_weights.items()
-            if tensor is not None
-        }
-        return LiveReply(
-            reply, plain, {name: tensor for name, tensor in gradients.items() if tensor is not None}, attentions
-        )
-
-    def _left_in(self, name: str, call: Call) -> Tensor:
-        """A copy of an input as the call leaves it: of the caller's storage, whatever the function did to its view."""
-        return placed(view_like(self.inputs[name][0], call.tensors[name]), "cpu")
-
-    def _earlier(self, number: int) -> ForwardPass:
-        if number not in self.passes:
-            raise RuntimeError(f"no backward pass is possible, because call {number + 1} returned no output")
-        return self.passes[number]
+        attentions = {name: plain_tensor(tensor) for name, tensor in weighed.items()}
+        return LiveReply(reply, plain, {name: g for name, g in gradients.items() if g is not None}, attentions)
 
     def _callee(self, call: Call) -> Callable[..., Any]:
         """The callable for the inputs: the function, or the model that it builds from config and weights."""
@@ -387,11 +372,6 @@ def _described(output: Any) -> tuple[str, Tensor | None]:
         with suppress(Exception):  # a subclass that holds no numbers
             return kind, snapshot_of(output)
     return kind, None
-
-
-def _snapshot(weights: Any) -> Tensor | None:
-    """A snapshot of attention weights; None for other objects."""
-    return snapshot_of(weights) if kind_of(weights) is None else None
 
 
 class _End(torch.autograd.Function):

@@ -142,7 +142,7 @@ class ForkServer:
     @property
     def alive(self) -> bool:
         """Whether the server runs."""
-        return self.close.alive and not _hung_up(self._control.fileno())
+        return self.close.alive and not _is_ready(self._control.fileno(), 0)  # a hang-up is always reported
 
     def prewarm(self, modules: Collection[str], then_collect: bool = False) -> None:
         """Have it import these modules in the background."""
@@ -225,10 +225,7 @@ def environment_of(added: Mapping[str, str]) -> dict[str, str]:
     """The environment of a worker: this process's with these variables, and with a path to the suite."""
     environment = {**UNLESS_SET, **SET_LATER, **os.environ, **added}
     root = Path(__file__).resolve().parent.parent.parent
-    if root.name not in (
-        "site-packages",
-        "dist-packages",
-    ):  # a checkout, which is not on the path of other interpreters
+    if root.name not in ("site-packages", "dist-packages"):  # a checkout is not on the path of other interpreters
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
     return environment
 
@@ -280,11 +277,6 @@ def _is_ready(descriptor: int, event: int, limit: float = 0.0) -> bool:
     return bool(poll.poll(limit * 1000))
 
 
-def _hung_up(descriptor: int) -> bool:
-    """Whether the other end of a socket is closed."""
-    return _is_ready(descriptor, 0)  # poll reports a hang-up whatever the events
-
-
 def _close(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, life_end: int) -> None:
     control.close()
     os.close(life_end)
@@ -322,22 +314,19 @@ def main(descriptor: int, life: int) -> None:
                 for descriptor in descriptors[1:]:
                     os.close(descriptor)
                 continue  # the worker replies
-            reply = _import(message) if isinstance(message, Import) else _reaped(message)
+            if isinstance(message, Import):
+                _import(message)
+            reply = os.waitstatus_to_exitcode(os.waitpid(message.pid, 0)[1]) if isinstance(message, Reap) else 0
             with suppress(OSError):  # the parent does not wait for it
                 replies.send(msgpack.encode(reply))
 
 
-def _import(message: Import) -> int:
+def _import(message: Import) -> None:
     with gc_paused_for_imports():  # saves a fifth of the time, and unvisited objects are never copied
         for module in message.modules:
             import_module(module)
     if message.then_collect:
         collect_once()
-    return 0
-
-
-def _reaped(message: Reap) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(message.pid, 0)[1])
 
 
 def _work(replies: socket.socket, message: Fork, descriptors: Sequence[int]) -> NoReturn:

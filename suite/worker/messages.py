@@ -170,18 +170,20 @@ def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any
         raise InvalidMessage(f"tensors of {sum(envelope.sizes)} bytes")
     if sum(envelope.sizes) > most:
         raise MessageTooLarge(f"{most / (1 << 30):.2g} GiB")
-    try:
-        storages = [
-            torch.empty(size, dtype=torch.uint8) for size in envelope.sizes
-        ]  # memory is allocated as it is filled
+    try:  # memory is allocated as it is filled
+        storages = [torch.empty(size, dtype=torch.uint8) for size in envelope.sizes]
     except RuntimeError as error:
         raise InvalidMessage(f"tensors of {sum(envelope.sizes)} bytes") from error
     for storage in storages:
         if storage.numel():
             read_into(buffer(storage))
-    if _is_text(envelope.message):
-        return _from_json(_decoded(envelope.message, str), kind)
-    return _decoded(envelope.message, kind, partial(_tensor, storages, most))
+    first = bytes(memoryview(envelope.message)[:1])
+    if not (b"\xa0" <= first <= b"\xbf" or b"\xd9" <= first <= b"\xdb"):
+        return _decoded(envelope.message, kind, partial(_tensor, storages, most))
+    try:  # a MessagePack string: JSON without tensors, which holds a text that is not UTF-8
+        return convert(json.loads(_decoded(envelope.message, str)), kind)
+    except (MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidMessage(str(error)) from error
 
 
 def calls_from(data: Any) -> list[Call]:
@@ -289,20 +291,6 @@ def _decoded(
     try:
         return msgpack.decode(content, type=kind, ext_hook=tensor)
     except (MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidMessage(str(error)) from error
-
-
-def _is_text(content: Raw) -> bool:
-    """Whether the content is a MessagePack string, by its first byte."""
-    first = bytes(memoryview(content)[:1])
-    return b"\xa0" <= first <= b"\xbf" or b"\xd9" <= first <= b"\xdb"
-
-
-def _from_json(text: str, kind: Any) -> Any:
-    """A message without tensors that holds a text which is not UTF-8."""
-    try:
-        return convert(json.loads(text), kind)
-    except (MsgspecError, ValueError, RecursionError) as error:
         raise InvalidMessage(str(error)) from error
 
 

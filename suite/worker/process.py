@@ -25,9 +25,9 @@ from attnsuite.model.limits import KILL_LIMIT
 from attnsuite.worker.forkserver import MARK, WORKER, ForkedProcess, bound, environment_of, server_of
 from attnsuite.worker.messages import STORAGE_LIMIT, TOKEN, InvalidMessage, MessageTooLarge, pack, unpack
 from attnsuite.worker.sandbox import Space, chosen, detected, sweep, take_down
+from attnsuite.worker.sandbox.mechanism import make_space
 from attnsuite.worker.sandbox.memory import taken
 from attnsuite.worker.sandbox.processes import children, descendants, ending, signal_all
-from attnsuite.worker.sandbox.space import make_space
 from attnsuite.worker.turns import END, FAILED, HEAD, READY, REPLIED, TurnResult, beyond
 
 PRINTED_KEPT, PRINTED_LIMIT = 8_000, 1 << 26

@@ -18,8 +18,8 @@ from attnsuite.registry import Broken, Declaration, Missing, find, missing_libra
 from attnsuite.worker import messages
 from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.forkserver import prewarm
-from attnsuite.worker.inputs import Fingerprints, compared, fingerprints, sent_with
 from attnsuite.worker.process import LimitExceeded, Process
+from attnsuite.worker.snapshots import Fingerprints, compared, fingerprints, sent_with
 from attnsuite.worker.turns import EXCHANGE, Turn, TurnResult
 
 EXCHANGE_LIMITS = 2

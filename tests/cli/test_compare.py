@@ -11,7 +11,7 @@ from stored import MACHINE
 
 from attnsuite.benchmark import interleaved, table
 from attnsuite.benchmark.interleaved import Interleaved
-from attnsuite.cli.interrupting import Terminated
+from attnsuite.cli.ending import Terminated
 from attnsuite.model import Facts
 from attnsuite.model.rows import Repetition
 from attnsuite.results import open_run
@@ -153,6 +153,6 @@ def test_a_stopped_comparison_gives_the_verdict_of_the_pairs_that_are_done(
 
     printed = capsys.readouterr()
     assert "interrupted: timed against each other in 11 of 12 pairs of processes" in printed.out
-    assert "in 11 tables the machine was busy (load 14 on 2 cores), so more verdicts may be inconclusive" in printed.out
+    assert "11 tables may be inaccurate because the machine was busy (load 14 on 2 cores): " in printed.out
     assert "slower" in printed.out
     assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.cli.contract_page import WIDTH, page_of
+from attnsuite.cli.list import WIDTH, page_of
 from attnsuite.contracts import contract, names
 
 BUG = """

@@ -8,7 +8,7 @@ import sys
 import pytest
 from commanded import environment
 
-from attnsuite.model.version import VERSION
+from attnsuite.model.words import VERSION
 
 DESTROYED = "# destroy "
 """The beginning of a line that `python -v` prints for each module that it destroys at exit."""

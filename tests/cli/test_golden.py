@@ -20,7 +20,7 @@ from commanded import Cli, Result
 from golden_inputs import FILES, lay_out, write_results
 
 from attnsuite.cli.app import COMMANDS
-from attnsuite.model.version import VERSION
+from attnsuite.model.words import VERSION
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SLOW = "\n# Slow tests run the rest.\n"

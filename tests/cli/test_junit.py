@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from attnsuite.cli import json_rows, junit
+from attnsuite.cli import outputs
 from attnsuite.model import Outcome, Reason, Status, UsageError
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
@@ -35,7 +35,7 @@ def outcomes() -> list[Outcome]:
 
 
 def test_every_status_has_its_element() -> None:
-    document = etree.fromstring(junit.document(outcomes(), {}))
+    document = etree.fromstring(outputs.junit_document(outcomes(), {}))
 
     SCHEMA.assertValid(document)
     kinds = {case.get("name"): [child.tag for child in case] for case in document.iter("testcase")}
@@ -59,7 +59,9 @@ def test_every_status_has_its_element() -> None:
 def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
     options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
     says = "input validation: 9 keys with 7 values was accepted; the contract requires an error"
-    document = etree.fromstring(junit.document([Outcome(*options, Status.FAILED, says, reason=Reason.LENIENT)], {}))
+    document = etree.fromstring(
+        outputs.junit_document([Outcome(*options, Status.FAILED, says, reason=Reason.LENIENT)], {})
+    )
 
     SCHEMA.assertValid(document)
     (case,) = document.iter("testcase")
@@ -72,15 +74,15 @@ def test_it_is_written_over_and_what_is_not_ours_stays(tmp_path: Path) -> None:
     other.write_text("<project/>")
 
     for _ in range(2):
-        junit.refuse_to_overwrite(written)
-        junit.write(written, outcomes(), {})
+        outputs.refuse_foreign_junit(written)
+        outputs.write_junit(written, outcomes(), {})
 
     with pytest.raises(UsageError, match="was not written by attnsuite"):
-        junit.refuse_to_overwrite(other)
+        outputs.refuse_foreign_junit(other)
 
 
 def test_an_empty_file_has_nothing_to_lose_to_junit_or_json(tmp_path: Path) -> None:
-    for refuse in (junit.refuse_to_overwrite, json_rows.refuse_to_overwrite):
+    for refuse in (outputs.refuse_foreign_junit, outputs.refuse_foreign_json):
         empty = tmp_path / "empty"
         empty.write_bytes(b"")
         refuse(empty)

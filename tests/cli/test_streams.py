@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commanded import environment
 
-from attnsuite.cli import streams
+from attnsuite.__main__ import prepare_streams
 
 
 def attnsuite(redirected: str, *arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -33,7 +33,7 @@ def test_an_encoding_without_a_character_gets_a_substitute(monkeypatch: pytest.M
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
 
-    streams.prepare()
+    prepare_streams()
     print("2 × failed: 1/√width … ∞", flush=True)
 
     assert written.getvalue() == rb"2 x failed: 1/sqrt width ... \u221e" + b"\n"

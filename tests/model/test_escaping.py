@@ -9,11 +9,10 @@ import subprocess
 
 import pytest
 
-from attnsuite.cli.json_rows import JsonRows
+from attnsuite.cli.outputs import JsonRows
 from attnsuite.model import Outcome, Status, UsageError, command_line, escaped
 from attnsuite.report import markdown, summary_lines
-from attnsuite.report.cells import plain
-from attnsuite.report.page import Page, note
+from attnsuite.report.page import Page, note, plain
 
 WORDS = "red \x1b[31m, right to left \u202e, half a character \udc80, bell \x07, C1 \x9b"
 SHOWN = r"red \x1b[31m, right to left \u202e, half a character \udc80, bell \x07, C1 \x9b"

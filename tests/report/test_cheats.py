@@ -7,7 +7,7 @@ from pathlib import Path
 from builders import RUN
 from builders_of_cheats import an_audit
 
-from attnsuite.report.cheats import cheats_lines, cheats_page, write_cheats
+from attnsuite.report.audit import cheats_lines, cheats_page, write_cheats
 from attnsuite.report.page import Section, Table
 
 

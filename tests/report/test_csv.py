@@ -6,13 +6,12 @@ import io
 import pytest
 from builders import NASTY
 
-from attnsuite.report.cells import code, number, text
-from attnsuite.report.csv_text import render
-from attnsuite.report.page import Column, table
+from attnsuite.report.columns import csv_of
+from attnsuite.report.page import Column, code, number, table, text
 
 
 def rows(of):
-    return list(csv.reader(io.StringIO(render(of))))
+    return list(csv.reader(io.StringIO(csv_of(of))))
 
 
 def test_programs_read_values_instead_of_words():
@@ -23,7 +22,7 @@ def test_programs_read_values_instead_of_words():
 
 
 def test_a_table_without_rows_has_its_header():
-    assert render(table((Column(key="a"), Column(key="b")), [])) == "a,b\n"
+    assert csv_of(table((Column(key="a"), Column(key="b")), [])) == "a,b\n"
 
 
 @pytest.mark.parametrize("words", [*NASTY, "+1", "@x", "-x"])
@@ -36,4 +35,4 @@ def test_a_text_is_one_cell_of_one_line_and_no_formula(words):
 
 
 def test_a_negative_number_is_no_formula():
-    assert render(table((Column(key="a"),), [(-1.5,)])) == "a\n-1.5\n"
+    assert csv_of(table((Column(key="a"),), [(-1.5,)])) == "a\n-1.5\n"

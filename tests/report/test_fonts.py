@@ -77,13 +77,13 @@ def test_the_system_s_fonts_change_charts_of_the_library(system):
 
 
 def test_they_change_no_chart_of_the_suite(system):
-    program = f"from attnsuite.report.charting import load_fonts\nload_fonts()\n{DRAWS}"
+    program = f"from attnsuite.report.charts import load_fonts\nload_fonts()\n{DRAWS}"
 
     assert drawn(program) == drawn(program, **system)
 
 
 def test_fonts_in_the_user_s_home_change_no_chart(tmp_path, system):
-    program = f"from attnsuite.report.charting import load_fonts\nload_fonts()\n{DRAWS}"
+    program = f"from attnsuite.report.charts import load_fonts\nload_fonts()\n{DRAWS}"
     (tmp_path / ".local" / "share").mkdir(parents=True)
     (tmp_path / "fonts").rename(tmp_path / ".local" / "share" / "fonts")
 
@@ -92,7 +92,7 @@ def test_fonts_in_the_user_s_home_change_no_chart(tmp_path, system):
 
 def test_a_configuration_of_fonts_is_restored(system):
     program = (
-        "import os\nfrom attnsuite.report.charting import load_fonts\n"
+        "import os\nfrom attnsuite.report.charts import load_fonts\n"
         "load_fonts()\nprint(os.environ.get('FONTCONFIG_FILE'))"
     )
 

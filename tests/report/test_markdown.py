@@ -4,9 +4,8 @@ import pytest
 from builders import NASTY
 from markdown_it import MarkdownIt
 
-from attnsuite.report.cells import code, plain, text
 from attnsuite.report.markdown import render
-from attnsuite.report.page import Column, Page, Points, Section, Table, blocks, note, section, table
+from attnsuite.report.page import Column, Page, Points, Section, Table, blocks, code, note, plain, section, table, text
 
 
 def parsed(markdown):

@@ -2,8 +2,7 @@
 
 from builders import NASTY
 
-from attnsuite.report.cells import code, text
-from attnsuite.report.page import Column, Page, Points, Table, blocks, note, section, table
+from attnsuite.report.page import Column, Page, Points, Table, blocks, code, note, section, table, text
 from attnsuite.report.terminal import render
 
 RIGHT = (Column("name"), Column("time", right=True), Column("memory", right=True))

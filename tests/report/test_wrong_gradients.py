@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, TrainingRow
-from attnsuite.report.wrong_gradients import PAIRS, comparisons
+from attnsuite.report.report_page import PAIRS, comparisons
 
 
 def rows(name: str, losses: list[float], scores: list[float], epochs: int = 8) -> list[TrainingRow]:

@@ -97,11 +97,3 @@ def test_damage_is_refused_before_anything_is_copied(shards, tmp_path):
     with pytest.raises(UsageError, match=r"outcomes.jsonl.gz: the file is missing"):
         merge([shards], tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_of_an_earlier_format_is_refused(tmp_path):
-    (tmp_path / "old" / "m").mkdir(parents=True)
-    (tmp_path / "old" / "m" / "runs.jsonl").write_text("{}\n")
-
-    with pytest.raises(UsageError, match=r"attnsuite 0\.1"):
-        merge([tmp_path / "old"], tmp_path / "out")

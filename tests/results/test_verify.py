@@ -65,9 +65,3 @@ def test_a_damaged_header_is_named(results):
 
     (line,) = said(results)
     assert "run.json, field id: Expected `str`, got `int`" in line
-
-
-def test_files_of_an_earlier_format_are_refused(results):
-    (folder(results) / "runs.jsonl").write_text("")
-
-    assert [line for line in said(results) if "earlier format" in line]

@@ -17,7 +17,7 @@ from attnsuite.cases import Call, Reply
 from attnsuite.cases.backends import BackendCall
 from attnsuite.worker import Worker, run_calls
 from attnsuite.worker.calling import LOST_BEFORE
-from attnsuite.worker.device import lost, with_memory
+from attnsuite.worker.recording import lost, with_memory
 from attnsuite.worker.snapshots import fingerprint, is_copy
 
 

@@ -28,9 +28,8 @@ from attnsuite.worker.sandbox import (
     memory,
     namespaces,
     seccomp,
-    space,
 )
-from attnsuite.worker.sandbox.mechanism import works
+from attnsuite.worker.sandbox.mechanism import make_space, works
 from attnsuite.worker.sandbox.processes import descendants
 from attnsuite.worker.sandbox.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
 
@@ -172,7 +171,7 @@ def test_an_unknown_processor_has_no_filter() -> None:
 
 def test_a_worker_has_the_caches_that_the_user_names_and_no_others(tmp_path: Path) -> None:
     cache = tmp_path / "compiled"
-    made = space.make_space({"TORCHINDUCTOR_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(tmp_path)}, ["seccomp"], 5)
+    made = make_space({"TORCHINDUCTOR_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(tmp_path)}, ["seccomp"], 5)
 
     assert (made.writable, made.memory, made.mechanisms) == ((str(cache),), 5, ("seccomp",))
     folder = Path(made.folder)

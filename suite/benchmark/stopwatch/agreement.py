@@ -16,7 +16,7 @@ from torch.utils.benchmark import Timer
 from attnsuite.benchmark.measure import Stopwatch, calls_per_sample
 from attnsuite.cases import Workload
 from attnsuite.implementations.attention import matmul, torch_sdpa
-from attnsuite.model.stopwatch import Agreement
+from attnsuite.model.audit import Agreement
 
 TORCH, TRITON = "torch.utils.benchmark", "triton.testing.do_bench"
 """The other stopwatches by name."""

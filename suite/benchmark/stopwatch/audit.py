@@ -15,8 +15,8 @@ from attnsuite.benchmark.stopwatch.agreement import TRITON, no_triton, with_torc
 from attnsuite.benchmark.stopwatch.tables import BASELINE, CONTRACT, AuditTable
 from attnsuite.cases import Workload
 from attnsuite.contracts import contract
+from attnsuite.model.audit import Agreement, StopwatchAudit, Trial, percent
 from attnsuite.model.rows import Repetition
-from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial, percent
 
 Progress = Callable[[str], None]
 IDENTICAL = 3

@@ -13,8 +13,8 @@ from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
 from attnsuite.cases import Workload
+from attnsuite.model.audit import SLOWDOWNS, Trial
 from attnsuite.model.faster import compare
-from attnsuite.model.stopwatch import SLOWDOWNS, Trial
 from attnsuite.registry import Declaration
 from attnsuite.worker import forget_servers
 

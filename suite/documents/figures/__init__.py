@@ -42,7 +42,7 @@ from attnsuite.documents.figures.pictures import (
     series,
 )
 from attnsuite.model import UsageError
-from attnsuite.report.cells import plain
+from attnsuite.report.page import plain
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import vl_convert
 from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, LineStyle, Picture, Series
 from attnsuite.model import UsageError
 from attnsuite.model.files import file_errors, replace_bytes
-from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
+from attnsuite.report.charts import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
 
 # SVG and PNG
 

@@ -14,10 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from attnsuite.worker.sandbox import chosen
-from attnsuite.worker.sandbox.mechanism import Space
+from attnsuite.worker.sandbox.mechanism import Space, move_in
 from attnsuite.worker.sandbox.namespaces import enter, protect_system, show_own_processes
 from attnsuite.worker.sandbox.processes import die_with_the_parent, end_descendants
-from attnsuite.worker.sandbox.space import move_in
 from attnsuite.worker.sandbox.system import DIE_WITH_PARENT, NEW_MOUNTS, NEW_PROCESSES, prctl
 
 

@@ -18,10 +18,10 @@ from attnsuite.cli import audit as auditing
 from attnsuite.contracts import contract
 from attnsuite.implementations.attention import matmul
 from attnsuite.model import Machine, Run, Status
+from attnsuite.model.audit import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
 from attnsuite.model.faster import VERDICTS
-from attnsuite.model.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
 from attnsuite.report import timed as wording
-from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
+from attnsuite.report.audit import stopwatch_lines, write_stopwatch
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux")
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {}, "1a", finished="2026-01-02")

@@ -1,11 +1,14 @@
-"""The file of `--junit`: outcomes as JUnit XML, which CI services show."""
+"""The files of `--junit` and `--json`: outcomes as JUnit XML, which CI services show, and a JSON object per row."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
@@ -17,7 +20,7 @@ NAME = "attnsuite"
 """The name of the root element, by which attnsuite recognises its own files."""
 
 
-def refuse_to_overwrite(path: Path) -> None:
+def refuse_foreign_junit(path: Path) -> None:
     """Raise UsageError for a file that attnsuite did not write, and for a path that cannot be a file."""
     if path.is_symlink() and not path.exists():
         raise UsageError(f"--junit: {path} is a broken link; name another file")
@@ -37,14 +40,16 @@ def refuse_to_overwrite(path: Path) -> None:
         raise UsageError(f"--junit: {path} exists and was not written by attnsuite; name another file")
 
 
-def write_interrupted(path: Path) -> None:
+def write_interrupted_junit(path: Path) -> None:
     """Write that a check was stopped before any test ran. A file that attnsuite did not write stays as it is."""
     with suppress(UsageError):
-        refuse_to_overwrite(path)
-        write(path, [], {}, "interrupted before any test was run")
+        refuse_foreign_junit(path)
+        write_junit(path, [], {}, "interrupted before any test was run")
 
 
-def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
+def write_junit(
+    path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = ""
+) -> None:
     """Write the outcomes as a whole file: a suite per implementation, a test case per case and dtype.
 
     A known bug is skipped, as are unsupported and missing ones. Bad input that was accepted where no check fails for it
@@ -52,10 +57,10 @@ def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[
     says that not all tests ran; it is an error of its own, so that no reader takes the file for a complete one. Raises
     UsageError if the file cannot be written.
     """
-    replace_bytes(path, document(outcomes, again, interrupted))
+    replace_bytes(path, junit_document(outcomes, again, interrupted))
 
 
-def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> bytes:
+def junit_document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> bytes:
     """The XML document."""
     root = Element("testsuites", {"name": NAME, **_counts(outcomes, bool(interrupted))})
     written = datetime.now(UTC).isoformat(timespec="seconds").removesuffix("+00:00")  # the schema allows no zone
@@ -107,3 +112,66 @@ def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) 
 
 def _seconds(number: float) -> str:
     return f"{number:.6f}"
+
+
+KEYS = frozenset({"implementation", "contract", "status"})
+"""Keys of every row; rows of the same files in results/ have no contract."""
+ABOUT = frozenset({"case", "workload"})
+"""A row has one of these keys: `case` for an outcome, `workload` for a measurement."""
+LONGEST_ROW = 2**24
+"""Bytes that are read to recognise a row. A row with all its samples and a long message is shorter."""
+
+
+def refuse_foreign_json(file: Path) -> None:
+    """Raise UsageError for a file that holds other text than rows of results: it may be the submission itself."""
+    if file.is_symlink() and not file.exists():
+        raise UsageError(f"{file} is a broken link; name another file")
+    with suppress(OSError):
+        if file.is_file() and not _holds_rows(file):
+            raise UsageError(f"{file} exists and holds no JSON rows; name another file for --json")
+
+
+def _holds_rows(file: Path) -> bool:
+    """Whether the first line is a row, or the file is empty."""
+    with file.open("rb") as opened:
+        first = opened.readline(LONGEST_ROW)
+    try:
+        keys = set(json.loads(first)) if first else set()
+        return not first or (keys >= KEYS and not ABOUT.isdisjoint(keys) and "run" not in keys)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+class JsonRows:
+    """Writes rows as JSON lines and flushes each one, so that a crash loses no final row."""
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> JsonRows:
+        if self.target == "-":
+            self._file = sys.stdout
+        elif self.target is not None:
+            refuse_foreign_json(Path(self.target))
+            try:
+                self._file = Path(self.target).open("w", encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{self.target} cannot be written: {error.strerror}") from None
+        return self
+
+    def write(self, row: Mapping[str, object]) -> None:
+        """Write one row as a line of JSON."""
+        if self._file is None:
+            return
+        try:
+            printable = {name: escaped(value) if isinstance(value, str) else value for name, value in row.items()}
+            self._file.write(json.dumps(printable, ensure_ascii=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None and self._file is not sys.stdout:
+            with suppress(OSError):
+                self._file.close()

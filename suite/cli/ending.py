@@ -1,4 +1,4 @@
-"""Signals: after Ctrl-C or SIGTERM a command ends with the exit status that shells expect."""
+"""Signals and exit statuses: after Ctrl-C or SIGTERM a command ends with the status that shells expect."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-from attnsuite.cli.exit_status import INTERRUPTED, TERMINATED
 
 SAME_SIGNAL = 1.0
 """Seconds within which further SIGTERMs are the same: `timeout` sends one to the process and one to its group."""
@@ -42,7 +40,8 @@ def until_interrupted(command: Callable[[], int | None]) -> int | None:
         from attnsuite.worker.sandbox import take_down_leftovers
 
         take_down_leftovers()
-        return status_after(stopped)
+        by_signal = isinstance(stopped, Terminated) or isinstance(stopped.__cause__, Terminated)
+        return int(TERMINATED if by_signal else INTERRUPTED)
 
 
 def heed() -> None:
@@ -84,7 +83,11 @@ def catching_signals() -> Iterator[None]:
         _signals.clear()
 
 
-def status_after(stopped: KeyboardInterrupt) -> int:
-    """The exit status of a command that was stopped by this exception."""
-    by_signal = isinstance(stopped, Terminated) or isinstance(stopped.__cause__, Terminated)
-    return int(TERMINATED if by_signal else INTERRUPTED)
+FAILED = 1
+"""The exit status where something failed, raised, crashed or timed out."""
+CANNOT = 2
+"""The exit status of a request that cannot be carried out, or of a file that cannot be tested."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
+TERMINATED = 128 + signal.SIGTERM
+"""The exit status after SIGTERM."""
