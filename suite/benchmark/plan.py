@@ -19,8 +19,8 @@ from attnsuite.machine import here
 from attnsuite.model import Measurement
 from attnsuite.results import machines
 from attnsuite.results.format import read_rows
-from attnsuite.results.places import place
 from attnsuite.results.recorded import runs_of
+from attnsuite.results.writer import place
 
 ROUNDS = 2.0
 """Seconds of rounds per second of timed calls: they include new inputs, requests and proofs."""
