@@ -159,8 +159,8 @@ class Expected(ABC):
         wider = output is not None and output.is_floating_point() and torch.finfo(output.dtype).eps < self.form.unit
         return self, replace(reply, output=output.to(dtype)) if wider and output is not None else reply
 
-    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array]]:
-        """The wrong tensors of a reply by name, where they are wrong, and their numbers; empty where unknown."""
+    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array, Array]]:
+        """By name of a judged tensor: where it is wrong, its numbers, and the expected ones; empty where unknown."""
         return {}
 
     def alike(self, reply: Reply, theirs: Reply) -> bool:
@@ -242,18 +242,17 @@ class WithinBounds(Expected):
         judged = replace(self, form=replace(self.form, gradients=shapes), gradients=gradients)
         return judged, super().despite_form(reply)[1]
 
-    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array]]:
+    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array, Array]]:
         if self.form.unfit(reply):
             return {}
         pairs = [("output", reply.output, self.output, self.accept)] if self.rows is None else []
         pairs += [(f"gradient of {name}", reply.gradients[name], each, 1.0) for name, each in self.gradients.items()]
-        wrong: dict[str, tuple[Array, Array]] = {}
+        judged: dict[str, tuple[Array, Array, Array]] = {}
         for name, tensor, expected, accept in pairs:
             actual = _numbers(tensor)
-            limits = (array.reshape(actual.shape) for array in (expected.value, expected.bound))
-            if (places := compare.errors(actual, *limits) > accept).any():
-                wrong[name] = places, actual
-        return wrong
+            value, bound = (array.reshape(actual.shape) for array in (expected.value, expected.bound))
+            judged[name] = compare.errors(actual, value, bound) > accept, actual, value
+        return judged
 
     def _judged(self, output: Array) -> Array:
         return output if self.rows is None else output[..., self.rows, :]

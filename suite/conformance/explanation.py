@@ -19,7 +19,7 @@ from attnsuite.conformance.check import MARGINAL, Check, judge, run_test
 from attnsuite.conformance.diagnosis import names_convention
 from attnsuite.conformance.hints import plain_outcomes
 from attnsuite.conformance.places import Wrong, wrong_places
-from attnsuite.conformance.shared_features import FeatureTest, where_failing
+from attnsuite.conformance.shared_features import FeatureTest, Rule, where_failing
 from attnsuite.model import FAILURES, WITHOUT_RESULT, Explanation, Outcome, Reproduction, Status
 from attnsuite.registry import import_lines
 from attnsuite.worker import run_calls
@@ -84,6 +84,16 @@ def shrunk(call: Call, fails: Fails, simpler: Sequence[Simpler], budget: Budget)
     return call, False
 
 
+@dataclass(frozen=True)
+class Unnamed:
+    """Failures of one kind that no mutant explains, and what they share: their tests, and their wrong elements."""
+
+    kind: str
+    outcomes: Sequence[Outcome]
+    rule: Rule
+    places: str
+
+
 @dataclass
 class Explainer:
     """What a check's failures have in common, and the smallest inputs that show them."""
@@ -128,7 +138,7 @@ class Explainer:
     def _noise(self, failing: Sequence[Outcome]) -> str:
         """How results differ from call to call, where that may be why plain tests fail; else empty."""
         contract = self.check.implementation.contract
-        core = [o for o in failing if o.case.startswith(f"{contract.core}/") and not _is_named(o) and _kind(o)]
+        core = [o for o in failing if o.case.startswith(f"{contract.core}/") and not _is_named(o) and kind_of(o)]
         reproducing = contract.reproducer()
         if not core or reproducing is None:
             return ""
@@ -141,36 +151,42 @@ class Explainer:
 
     def _where(self, outcomes: Sequence[Outcome], some_pass: bool) -> Iterator[str]:
         """A sentence for each kind of failure that no mutant explains: in which tests, and in which elements."""
-        passed = [self._feature_test(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
-        unnamed = [o for o in outcomes if o.fails and not _is_named(o) and _key(o) in self.check.cases]
         failures = sum(outcome.fails for outcome in outcomes)
-        kinds = Counter((_kind(outcome), str(outcome.status)) for outcome in unnamed if _kind(outcome))
-        for (kind, status), _ in kinds.most_common() if len(unnamed) <= MAX_UNNAMED else ():
-            alike = [o for o in unnamed if _kind(o) == kind and not self._is_explained(o, outcomes)]
-            known = [o for o in alike if self.check.cases[_key(o)].lengths()] or alike
-            tests = where_failing([*passed, *map(self._feature_test, known)], status) if some_pass else ""
-            sentences = tests, self._places(alike)
-            if sentence := "; ".join(filter(None, sentences)):
-                which = _which(len(alike), failures, kind)
+        for unnamed in self.unnamed(outcomes, some_pass):
+            if sentence := "; ".join(filter(None, (unnamed.rule.says, unnamed.places))):
+                which = _which(len(unnamed.outcomes), failures, unnamed.kind)
                 yield self.check.implementation.contract.rephrase(f"{which}{sentence}")
 
-    def _places(self, outcomes: Sequence[Outcome]) -> str:
+    def unnamed(self, outcomes: Sequence[Outcome], some_pass: bool = True) -> Iterator[Unnamed]:
+        """The kinds of failure that no mutant explains; without a rule about tests unless `some_pass`."""
+        passed = [self.feature_test(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
+        unnamed = [o for o in outcomes if o.fails and not _is_named(o) and _key(o) in self.check.cases]
+        kinds = Counter((kind_of(outcome), str(outcome.status)) for outcome in unnamed if kind_of(outcome))
+        for (kind, status), _ in kinds.most_common() if len(unnamed) <= MAX_UNNAMED else ():
+            alike = [o for o in unnamed if kind_of(o) == kind and not self.is_explained(o, outcomes)]
+            known = [o for o in alike if self.check.cases[_key(o)].lengths()] or alike
+            rule = where_failing([*passed, *map(self.feature_test, known)], status) if some_pass else Rule()
+            yield Unnamed(kind, alike, rule, self.places(alike))
+
+    def places(self, outcomes: Sequence[Outcome]) -> str:
         """Which elements are wrong in all of these outcomes; empty where that is unknown."""
         results: list[Wrong] = []
         for outcome in outcomes:
             failure, test = self.check.failures.get(_key(outcome)), self._test(outcome)
             for expected, reply in zip(_each(test.expected), failure.replies if failure else (), strict=False):
-                if wrong := expected.wrong_elements(reply):
-                    results.append(wrong)
+                judged = expected.wrong_elements(reply)
+                if any(places.any() for places, *_ in judged.values()):
+                    results.append(judged)
         return wrong_places(results)
 
-    def _feature_test(self, outcome: Outcome) -> FeatureTest:
+    def feature_test(self, outcome: Outcome) -> FeatureTest:
+        """The features of an outcome's test."""
         case = self.check.cases.get(_key(outcome))
         if case is None:
             return FeatureTest(outcome.case, {}, outcome.fails)
         return FeatureTest(outcome.case, case.traits(outcome.dtype), outcome.fails, case.lengths())
 
-    def _is_explained(self, outcome: Outcome, outcomes: Sequence[Outcome]) -> bool:
+    def is_explained(self, outcome: Outcome, outcomes: Sequence[Outcome]) -> bool:
         """Whether a mutant that is named elsewhere fails this test, too."""
         test = self._test(outcome)
         replies = (run_calls(mutant.function, test.calls) for mutant in self._named_mutants(outcomes))
@@ -281,7 +297,7 @@ class FailingTest:
         if not isinstance(replies, tuple):  # its process has ended, and might again
             raise OutOfBudget
         outcome, _ = judge(self.check.implementation, test, replies)
-        same = outcome.status == self.outcome.status and _kind(outcome) == _kind(self.outcome)
+        same = outcome.status == self.outcome.status and kind_of(outcome) == kind_of(self.outcome)
         if same and (names := self.outcome.diagnosis):
             diagnostician = self.check.diagnostician
             same = any(diagnostician.explains(name, test.case, test.calls, replies, test.expected) for name in names)
@@ -330,7 +346,7 @@ def _simplicity(outcome: Outcome) -> tuple[bool, int, int]:
 
 
 def _cause(outcome: Outcome) -> Cause:
-    return outcome.status, _kind(outcome), outcome.diagnosis
+    return outcome.status, kind_of(outcome), outcome.diagnosis
 
 
 def _which(count: int, failures: int, kind: str) -> str:
@@ -346,7 +362,7 @@ def _is_named(outcome: Outcome) -> bool:
     return bool(outcome.diagnosis) or names_convention(outcome.detail)
 
 
-def _kind(outcome: Outcome) -> str:
+def kind_of(outcome: Outcome) -> str:
     """`numbers`, `infinite`, or the type of an error; empty for any other failure, and for marginal errors."""
     if outcome.status == Status.ERROR:
         return outcome.detail.partition(":")[0]

@@ -13,30 +13,81 @@ AXES = ("item", "head", "row", "column")
 MIN_RESULTS = 2
 """Results that a sentence needs: a single one shows many patterns."""
 PLURALS = {"matrix": "matrices"}
-ORDINALS = {0: "first", 1: "second", 2: "third"}
+ORDINALS = ("first", "second", "third", "fourth")
 
-Wrong = Mapping[str, tuple[Array, Array]]
-"""The wrong tensors of a result by name: where they are wrong, and their numbers."""
+RATIO = 1e-3
+"""The relative difference up to which numbers count as a multiple of the expected ones, beyond float32's roundings."""
+
+Judged = tuple[Array, Array, Array]
+"""Of a tensor: where it is wrong, its numbers, and the expected ones."""
+Wrong = Mapping[str, Judged]
+"""The judged tensors of a wrong result by name; some may be right."""
 
 
 def wrong_places(results: Sequence[Wrong]) -> str:
-    """`only every second item of the output is wrong, and 0`; empty where no axis shows the same pattern in all."""
-    names = [name for name in (results[0] if results else ()) if all(name in result for result in results)]
-    if len(results) < MIN_RESULTS or not names:
+    """Which tensors and elements are wrong in all results, and how; empty where nothing is the same in all.
+
+    `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`
+    """
+    names = list(dict.fromkeys(name for result in results for name in result))
+    judged = {name: [result[name] for result in results if name in result] for name in names}
+    wrong = {name: [tensor for tensor in tensors if tensor[0].any()] for name, tensors in judged.items()}
+    name = next((name for name in names if len(wrong[name]) == len(judged[name])), "")
+    if len(results) < MIN_RESULTS or len(wrong.get(name, ())) < MIN_RESULTS:
         return ""
-    name = names[0]
-    pairs = [result[name] for result in results]
-    parts = [part for axis in (-4, -3, -2, -1) if (part := _pattern([wrong for wrong, _ in pairs], axis))]
-    if not parts:
+    parts = [part for axis in (-4, -3, -2, -1) if (part := _pattern([places for places, *_ in wrong[name]], axis))]
+    value = _value(wrong[name])
+    others = [other for other in names if wrong[other]]
+    if parts:
+        subject = f"only {' in '.join(reversed(parts))} of the {name} is wrong"
+    elif name != "output" and len(others) < len(names):
+        subject = f"only the {' and the '.join(others)} {'is' if len(others) == 1 else 'are'} wrong"
+    elif value:
+        subject = f"the {name} is wrong"
+    else:
         return ""
-    numbers = np.concatenate([actual[wrong].ravel() for wrong, actual in pairs])
-    value = "0" if not numbers.any() else "NaN" if np.isnan(numbers).all() else ""
-    return f"only {' in '.join(reversed(parts))} of the {name} is wrong{value and f', and {value}'}"
+    return f"{subject}{value and f', and {value}'}"
+
+
+def _value(tensors: Sequence[Judged]) -> str:
+    """What wrong numbers have in common: `0`, `NaN`, a multiple of the expected ones; or empty."""
+    actual = [numbers[places].astype(np.float64) for places, numbers, _ in tensors]
+    expected = [np.asarray(numbers[places], dtype=np.float64) for places, _, numbers in tensors]
+    everything = np.concatenate(actual)
+    if np.isnan(everything).all():
+        return "NaN"
+    if not everything.any():
+        return "0"
+    ratios = [_ratio(*pair) for pair in zip(actual, expected, strict=True)]
+    if None in ratios:
+        return ""
+    low, high = min(filter(None, ratios)), max(filter(None, ratios))
+    if high - low > RATIO * abs(high):
+        return "a multiple of the expected, by a factor that varies from test to test"
+    return "the expected with the other sign" if abs(low + 1) < RATIO else f"{low:.3g} × the expected"
+
+
+def _ratio(actual: Array, expected: Array) -> float | None:
+    """The factor between two arrays; None where it is not the same everywhere, or about 1."""
+    if len(actual) < MIN_RESULTS or not expected.any() or not np.isfinite(actual).all():
+        return None
+    ratio = float(actual @ expected / (expected @ expected))
+    same = np.allclose(actual, ratio * expected, rtol=RATIO, atol=RATIO * RATIO * float(abs(expected).max()))
+    return ratio if same and abs(ratio - 1) > RATIO and ratio else None
+
+
+def ordinal(number: int) -> str:
+    """`first` to `fourth`, then `21st`, `22nd`, `23rd`, `24th`."""
+    if number <= len(ORDINALS):
+        return ORDINALS[number - 1]
+    suffixes = {1: "st", 2: "nd", 3: "rd"} if number % 100 not in (11, 12, 13) else {}
+    return f"{number}{suffixes.get(number % 10, 'th')}"
 
 
 def _pattern(arrays: Sequence[Array], axis: int) -> str:
     """What the wrong places along an axis have in common: `every second item`; empty without a pattern."""
-    if any(array.ndim < -axis or array.shape[axis] < 2 for array in arrays):
+    arrays = [array for array in arrays if array.ndim >= -axis and array.shape[axis] > 1]
+    if len(arrays) < MIN_RESULTS:
         return ""
     wrong = [
         np.flatnonzero(array.any(tuple(a for a in range(array.ndim) if a != array.ndim + axis))) for array in arrays
@@ -54,6 +105,6 @@ def _pattern(arrays: Sequence[Array], axis: int) -> str:
         return ""
     (first,) = firsts
     if all([*places] == [first] for places in wrong):
-        return f"the {ORDINALS.get(first, f'{first + 1}th')} {noun}"
+        return f"the {ordinal(first + 1)} {noun}"
     whole = all([*places] == [*range(first, size)] for places, size in zip(wrong, sizes, strict=True))
-    return f"each {noun} from the {ORDINALS.get(first, f'{first + 1}th')} on" if whole and first else ""
+    return f"each {noun} from the {ordinal(first + 1)} on" if whole and first else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
+from typing import NamedTuple
 
 from attnsuite.cases.case import HOW, Traits
 
@@ -21,6 +23,9 @@ that nearly every test has would separate by chance."""
 CANDIDATES = 40
 """The features that are joined: of those that all failing tests have, the ones that fewest passing tests have. All
 triples of 40 are 10,000, which takes a tenth of a second."""
+MAX_CHANCE = 0.05
+"""The probability up to which a feature may be common to all failing cases by chance: the share of the passing tests
+that have it, to the power of the number of failing cases. A few failing cases share many features by chance."""
 MIN_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
 MAX_PASSING_ABOVE = 0.5
@@ -41,13 +46,23 @@ class FeatureTest:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
 
-def where_failing(tests: Sequence[FeatureTest], status: str) -> str:
-    """The sentence that says most: an exact threshold, else features that meet, else a threshold with exceptions."""
-    exact = threshold(tests, status)
-    return exact or shared_features(tests, status) or threshold(tests, status, MAX_PASSING_ABOVE)
+class Rule(NamedTuple):
+    """What separates failing tests from passing ones: the sentence, and whether a test has it."""
+
+    says: str = ""
+    holds: Callable[[FeatureTest], bool] = lambda test: False
 
 
-def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> str:
+def where_failing(tests: Sequence[FeatureTest], status: str) -> Rule:
+    """The rule that says most: an exact threshold, else features that meet, else a threshold with exceptions.
+
+    Its sentence is empty where no simple rule separates the tests.
+    """
+    rules = threshold(tests, status), shared_features(tests, status), threshold(tests, status, MAX_PASSING_ABOVE)
+    return next((rule for rule in rules if rule.says), Rule())
+
+
+def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
     """`failed only where is_causal and a width above 64 meet, backward`; empty where nothing simple separates.
 
     The simplest rule: of one feature, else of two that meet, else of three. Every failing test has them, and no passing
@@ -55,11 +70,12 @@ def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> str
     """
     failing, passing = [test for test in tests if test.failed], [test for test in tests if not test.failed]
     if not failing or not passing:
-        return ""
+        return Rule()
     passing_with = _places_by_feature(passing)
-    candidates = _common(failing)
-    candidates = sorted(candidates, key=lambda feature: passing_with.get(feature, 0).bit_count())[:CANDIDATES]
     cases = len({test.case for test in failing})
+    shares = {feature: passing_with.get(feature, 0).bit_count() / len(passing) for feature in _common(failing)}
+    candidates = sorted((f for f, share in shares.items() if share**cases <= MAX_CHANCE), key=shares.__getitem__)
+    candidates = candidates[:CANDIDATES]
     a_few = min(int(len(failing) * MAX_PASSING_SHARE / (1 - MAX_PASSING_SHARE)), (len(passing) - 1) // 2)
     for allowed in (0, a_few):
         for count in range(1, min(MAX_FEATURES, cases - SPARE_CASES) + 1):
@@ -68,21 +84,29 @@ def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> str
                 others = [test for place, test in enumerate(passing) if not exceptions >> place & 1]
                 with_rule = len(failing) + exceptions.bit_count()
                 share = f", in {len(failing)} of {with_rule} such tests" if exceptions else ""
-                return f"{status} only {_in_words(rule)}{share}" if _enough(failing, others) else ""
-    return ""
+                if not _enough(failing, others):
+                    return Rule()
+                return Rule(f"{status} only {_in_words(rule)}{share}", partial(_has_all, rule))
+    return Rule()
 
 
-def threshold(tests: Sequence[FeatureTest], status: str = "failed", passing_share: float = 0.0) -> str:
+def _has_all(rule: Collection[Feature], test: FeatureTest) -> bool:
+    return {*rule} <= {*_features(test)}
+
+
+def threshold(tests: Sequence[FeatureTest], status: str = "failed", passing_share: float = 0.0) -> Rule:
     """`right up to 32 keys, failed from 33 on`; empty where no size separates failing tests from passing ones.
 
     No test fails below the threshold. Of the tests above it at most `passing_share` passes.
     """
     sentences = [_threshold_of(name, tests, status, passing_share) for name in ("keys", "queries", "width")]
-    return min(filter(None, sentences), default=(0, ""))[1]
+    return min(filter(None, sentences), key=lambda rule: rule[:2], default=(0, "", Rule()))[2]
 
 
-def _threshold_of(name: str, tests: Sequence[FeatureTest], status: str, passing_share: float) -> tuple[int, str] | None:
-    """How many tests pass above the threshold of this size, and the sentence."""
+def _threshold_of(
+    name: str, tests: Sequence[FeatureTest], status: str, passing_share: float
+) -> tuple[int, str, Rule] | None:
+    """How many tests pass above the threshold of this size, the sentence, and the rule."""
     failing = {test: test.sizes.get(name, 0) for test in tests if test.failed}
     first = min(failing.values(), default=0)
     if first == 0:
@@ -96,7 +120,8 @@ def _threshold_of(name: str, tests: Sequence[FeatureTest], status: str, passing_
         return None
     share = f" in {len(failing)} of {above + len(failing)} tests" if above else ""
     size = f"a {name} of {max(below.values())}" if name == "width" else f"{max(below.values())} {name}"
-    return above, f"right up to {size}, {status}{share} from {first} on"
+    says = f"right up to {size}, {status}{share} from {first} on"
+    return above, says, Rule(says, lambda test: test.sizes.get(name, 0) >= first)
 
 
 def _enough(failing: Collection[FeatureTest], passing: Collection[FeatureTest]) -> bool:

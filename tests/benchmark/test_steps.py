@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention.mutants.gradients import gradient_lacks_mean
+from attnsuite.contracts.attention.mutants.gradients import MUTANTS
 from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
 from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
 from attnsuite.implementations.transformer.eager import transformer
@@ -62,7 +62,8 @@ def test_a_model_that_learns_has_a_time(model: Callable[..., Any], of: str) -> N
 @pytest.mark.slow
 def test_a_wrong_gradient_behind_a_right_answer_has_no_time() -> None:
     def lacking(*given: Tensor, **named: Any) -> Tensor:
-        return split_heads(*given, **named, attention=gradient_lacks_mean.function)
+        mutant = next(mutant for mutant in MUTANTS if mutant.name == "gradient_lacks_mean")
+        return split_heads(*given, **named, attention=mutant.function)
 
     found = rows(lacking)
 

@@ -104,7 +104,7 @@ def test_what_is_pasted_shows_the_failure(
     outcomes, found = explained(function, *cases)
 
     assert any(outcome.fails for outcome in outcomes)
-    assert set(where) <= set(found.where), found.where
+    assert all(any(sentence.startswith(rule) for sentence in found.where) for rule in where), found.where
     reproduction, *_ = found.reproductions
     assert not reproduction.gave_up
     assert len(reproduction.lines) <= MAX_LINES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnsuite.conformance.places import Wrong, wrong_places
+from attnsuite.conformance.places import Wrong, ordinal, wrong_places
 
 ITEMS, HEADS, ROWS, COLUMNS = range(4)
 
@@ -14,7 +14,7 @@ def wrong(shape: tuple[int, ...], axis: int, part: slice | list[int], number: fl
     """A result whose elements in a part of one axis are wrong, and have this number."""
     places = np.zeros(shape, dtype=bool)
     np.moveaxis(places, axis, 0)[part] = True
-    return {"output": (places, np.where(places, number, 1.0))}
+    return {"output": (places, np.where(places, number, 1.0), np.arange(places.size).reshape(shape) % 7 - 2.0)}
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,12 @@ def wrong(shape: tuple[int, ...], axis: int, part: slice | list[int], number: fl
 )  # fmt: skip
 def test_a_pattern_that_all_results_show(results: list[Wrong], says: str) -> None:
     assert wrong_places(results) == f"only {says}"
+
+
+def test_ordinals_end_like_their_last_digit() -> None:
+    numbers = (1, 4, 5, 11, 12, 13, 21, 22, 23, 24, 101, 111, 1002)
+    texts = "first fourth 5th 11th 12th 13th 21st 22nd 23rd 24th 101st 111th 1002nd"
+    assert " ".join(map(ordinal, numbers)) == texts
 
 
 @pytest.mark.parametrize(

@@ -23,33 +23,33 @@ def asked(failing: list[Traits], right: list[Traits]) -> list[FeatureTest]:
 def test_a_feature_of_most_passing_tests_is_not_reported() -> None:
     failing = [CAUSAL] * 42
 
-    assert shared_features(asked(failing, [*[CAUSAL] * 10, {}])) == ""
+    assert shared_features(asked(failing, [*[CAUSAL] * 10, {}])).says == ""
     said = "failed only with is_causal, in 42 of 47 such tests"
-    assert shared_features(asked(failing, [*[CAUSAL] * 5, *[BACKWARD] * 9])) == said
+    assert shared_features(asked(failing, [*[CAUSAL] * 5, *[BACKWARD] * 9])).says == said
 
 
 def test_a_feature_of_nearly_every_test_is_not_reported() -> None:
     failing = [CAUSAL] * 42
 
-    assert shared_features(asked(failing, [{}] * 4)) == "", "too few pass"
-    assert shared_features(asked([CAUSAL] * 3, [{}])) == "", "one case alone passes"
+    assert shared_features(asked(failing, [{}] * 4)).says == "", "too few pass"
+    assert shared_features(asked([CAUSAL] * 3, [{}])).says == "", "one case alone passes"
 
 
 def test_one_trait_that_separates_is_enough() -> None:
-    assert shared_features(asked([CAUSAL | WIDE] * 2, [WIDE, BACKWARD])) == "failed only with is_causal"
+    assert shared_features(asked([CAUSAL | WIDE] * 2, [WIDE, BACKWARD])).says == "failed only with is_causal"
 
 
 def test_two_traits_meet_where_neither_separates_alone() -> None:
     failing, right = [CAUSAL | WIDE] * 4, [CAUSAL | LESS_WIDE, WIDE, {}]
 
-    assert shared_features(asked(failing, right)) == "failed only where is_causal and a width above 64 meet"
+    assert shared_features(asked(failing, right)).says == "failed only where is_causal and a width above 64 meet"
 
 
 def test_a_few_passing_tests_are_counted() -> None:
     failing, right = [CAUSAL | BACKWARD] * 20, [CAUSAL | BACKWARD, *[CAUSAL] * 12, *[BACKWARD] * 12]
 
     said = "failed only with is_causal, backward, in 20 of 21 such tests"
-    assert shared_features(asked(failing, right)) == said
+    assert shared_features(asked(failing, right)).says == said
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_a_few_passing_tests_are_counted() -> None:
     ],
 )
 def test_no_sentence_where_nothing_is_known(failing: list[Traits], right: list[Traits]) -> None:
-    assert shared_features(asked(failing, right)) == ""
+    assert shared_features(asked(failing, right)).says == ""
 
 
 def test_a_case_counts_once_however_many_dtypes_it_has() -> None:
     failing = [FeatureTest("case/one", CAUSAL | WIDE, failed=True)] * 4
 
-    assert shared_features([*failing, FeatureTest("case/other", CAUSAL, failed=False)]) == ""
+    assert shared_features([*failing, FeatureTest("case/other", CAUSAL, failed=False)]).says == ""
 
 
 # Thresholds
@@ -87,20 +87,23 @@ def keys(*numbers: int) -> list[Mapping[str, int]]:
 
 
 def test_the_largest_size_that_passes_and_the_smallest_that_fails() -> None:
-    assert threshold(asked_at(keys(33, 47, 65), keys(1, 7, 32))) == "right up to 32 keys, failed from 33 on"
+    assert threshold(asked_at(keys(33, 47, 65), keys(1, 7, 32))).says == "right up to 32 keys, failed from 33 on"
 
 
 def test_a_width_is_one_size() -> None:
     failing, right = ([{"width": width} for width in widths] for widths in ((65, 128), (8, 64)))
 
-    assert threshold(asked_at(failing, right), "error") == "right up to a width of 64, error from 65 on"
+    assert threshold(asked_at(failing, right), "error").says == "right up to a width of 64, error from 65 on"
 
 
 def test_some_tests_may_pass_above_the_threshold() -> None:
     tests = asked_at(keys(33, 47, 65), keys(1, 7, 32, 64))
 
-    assert threshold(tests) == ""
-    assert threshold(tests, passing_share=MAX_PASSING_ABOVE) == "right up to 32 keys, failed in 3 of 4 tests from 33 on"
+    assert threshold(tests).says == ""
+    assert (
+        threshold(tests, passing_share=MAX_PASSING_ABOVE).says
+        == "right up to 32 keys, failed in 3 of 4 tests from 33 on"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,4 +120,4 @@ def test_some_tests_may_pass_above_the_threshold() -> None:
     ids=["no failure", "no pass", "one size passes", "one size fails", "mixed", "few pass", "unknown sizes"],
 )
 def test_no_threshold(failing: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]) -> None:
-    assert threshold(asked_at(failing, right), passing_share=MAX_PASSING_ABOVE) == ""
+    assert threshold(asked_at(failing, right), passing_share=MAX_PASSING_ABOVE).says == ""

@@ -120,8 +120,15 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     # roundings of a sum may all have one sign, as equal weights round alike; so may errors that a row shares
     common = normaliser_error * magnitude + underflow
     before = moved + 2 * u * magnitude + common
+    if (pairs := two_keys(forward)).any():
+        before += a * pairs * (double(forward.allowed) @ abs(value))
     bound = before + u * (abs(output) + before)
     return OutputError(np.where(forward.zero_rows, 0, bound), normaliser_error, magnitude, loose)
+
+
+def two_keys(forward: ForwardPass) -> Array:
+    """The rows with two visible keys, b h l 1: one weight may be a sigmoid, the other 1 minus it, off by a."""
+    return np.asarray(forward.allowed.sum(-1, keepdims=True) == 2)
 
 
 def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array) -> tuple[Array, Array]:
@@ -165,6 +172,9 @@ def score_gradient_error(
     weight_error = p * rho
     if forward.loose.any():
         weight_error = np.where(forward.loose & forward.allowed, 1, weight_error)
+    pairs = two_keys(forward)
+    if pairs.any():
+        weight_error = np.where(pairs & forward.allowed, weight_error + a, weight_error)
     products = dropout * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
     d_weights_error = (u + summing(forward.precision, value_width)) * products
     product_error = 2 * u + a * value_width
@@ -175,6 +185,7 @@ def score_gradient_error(
     error = weight_error * (g + forward.loose * centred_error if forward.loose.any() else g)
     error += p * (centred_error + 2 * u * g)
     error += eta * (1 + g)
+    error += a * pairs * g.max(-1, keepdims=True, initial=0)  # of both scores, whose gradients differ in sign alone
     error += product_error * _parts_error(forward, p, d_out, v, dropout)
     error += _maximum_residual(
         forward, d_weights, g, abs(double(delta)), products, (d_out * size).sum(-1, keepdims=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases import Conventions, Mutant
@@ -164,6 +164,20 @@ class MutatedComputation:
 
 
 Condition = Callable[[AttentionCall], Any]
+
+
+def _more(size: str, count: int, call: AttentionCall) -> bool:
+    return bool(getattr(call, size) > count)
+
+
+def _on_threads(count: int, call: AttentionCall) -> bool:
+    return bool(torch.get_num_threads() == count)
+
+
+def _in_groups(count: int, keys: int, call: AttentionCall) -> bool:
+    return call.heads == count * call.key_heads and call.keys > keys
+
+
 PLACES: Mapping[str, tuple[str, Condition]] = {
     "when_causal": ("under causal", lambda call: call["is_causal"]),
     "in_window": ("in a window", lambda call: call["window"] is not None),
@@ -179,8 +193,48 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
     "in_rank_3": ("in rank 3", lambda call: call.rank == 3),
     "without_grad_mode": ("without grad mode", lambda call: not torch.is_grad_enabled()),
     "without_gradient": ("if no gradient is wanted", lambda call: not call.wants_gradient),
+    "at_whole_tiles": (
+        "where queries and keys are multiples of 64",
+        lambda call: bool(call.queries and call.keys) and call.queries % 64 == 0 == call.keys % 64,
+    ),
+    **{f"beyond_{n}_keys": (f"beyond {n} keys", partial(_more, "keys", n)) for n in (4096, 8192, 32768)},
+    **{f"beyond_{n}_queries": (f"beyond {n} queries", partial(_more, "queries", n)) for n in (4096, 32768)},
+    "beyond_64_heads": ("with more than 64 heads", partial(_more, "heads", 64)),
+    "beyond_32_items": ("with more than 32 items", lambda call: call.rank == 4 and call.query.shape[0] > 32),
+    "beyond_the_grid": ("with more than 65,535 matrices", lambda call: call.query.shape[:-2].numel() > 65535),
+    **{f"on_{n}_threads": (f"on {n} threads", partial(_on_threads, n)) for n in (4, 6, 8)},
+    **{
+        f"in_groups_of_{n}{name}": (f"with {n} query heads to a key head{words}", partial(_in_groups, n, keys))
+        for n in (3, 5, 6, 7, 12, 16)
+        for name, words, keys in (("", "", 0), ("_over_16_keys", " and more than 16 keys", 16))
+    },
+    "of_numpy": ("if it is a number of numpy", lambda call: type(call["scale"]).__module__ == "numpy"),
+    "that_is_no_float": (
+        "if its type is neither int nor float",
+        lambda call: call["scale"] is not None and type(call["scale"]) not in (int, float),
+    ),
+    "with_dropout_and_no_keys": ("without keys, with dropout", lambda call: not call.keys and call["dropout_p"] > 0),
+    "in_a_window_without_keys": (
+        "without keys, in a window",
+        lambda call: not call.keys and call["window"] is not None,
+    ),
+    "for_gradients_of_groups_without_keys": (
+        "without keys, with grouped heads and gradients",
+        lambda call: not call.keys and call.grouped and call.wants_gradient,
+    ),
+    "without_queries_and_keys": ("without keys and queries", lambda call: not call.keys and not call.queries),
+    "when_causal_without_keys": ("without keys, under causal", lambda call: not call.keys and call["is_causal"]),
+    "for_groups_without_queries": (
+        "without queries, with grouped heads",
+        lambda call: not call.queries and call.grouped,
+    ),
 }
 """The calls for which implementations have paths of their own, each in words."""
+
+
+def at(place: str) -> Condition:
+    """Whether a call is in a place."""
+    return PLACES[place][1]
 
 
 def in_places(
@@ -193,7 +247,9 @@ def in_places(
         "without_gradient": "kernels that take evaluation for granted",
     }
     return {
-        f"{name}_{place}": Mutation(f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""))
+        f"{name}_{place}": Mutation(
+            f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""), family=name
+        )
         for place in places
     }
 

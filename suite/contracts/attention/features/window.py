@@ -53,6 +53,7 @@ def _complaint(call: AttentionCall) -> str:
 
 def cases() -> Sequence[Case]:
     """The cases of a window (left, right): query i attends to keys i − left ≤ j ≤ i + right."""
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import case, single
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
@@ -61,6 +62,11 @@ def cases() -> Sequence[Case]:
             for n in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)),
         *(single(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), length=200, width=16)
             for n in (63, 64, 65, 127, 128, 129)),
+        *(single(f"window/long_left_{n}", f"{n} keys to the left, beyond eight bits", window=(n, 0), queries=310, keys=320,
+            width=8, gradient_of=gradient, dtypes=("float32",))
+            for n, gradient in ((255, ()), (256, INPUTS), (300, ()))),
+        *(case(f"window/of_{bits}_bits", "so wide that it hides nothing: no bound, as libraries write it",
+            window=(2**bits - 1, 2**bits - 1)) for bits in (31, 62)),
         case("window/right_alone", "the past is unbounded", window=(None, 3), **square),
         case("window/left_alone", "the future is unbounded", window=(3, None), **square),
         case("window/forwards", "no past, some future", window=(0, 5), **square),
@@ -133,6 +139,13 @@ def _less(width: int | None, by: int = 1) -> int | None:
     return None if width is None else width - by
 
 
+def _in_32_bits(grid: Grid, call: AttentionCall) -> Tensor:
+    """The last key of each query's window is counted in a number of 32 bits."""
+    left, right = call["window"]
+    seen: Tensor = _between(grid.i, grid.j, left, None)
+    return seen if right is None else seen & (grid.j <= (grid.i + right + 2**31) % 2**32 - 2**31)
+
+
 def _accepted(change: Any) -> Any:
     """Bad widths that are changed to valid ones, not refused."""
     return lambda call: call if call["window"] is None else call.but(window=change(call["window"]))
@@ -171,6 +184,8 @@ ACCEPTED = mutants(
             _wide(lambda left, right: (left, None)), "jax pull request 39576"),
         "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded",
             _wide(lambda left, right: (None, right))),
+        "overflows_at_end_of_window": Mutation("the end of a window is counted in 32 bits, which overflow",
+            _in_32_bits, "INT_MAX as no bound"),
         "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound",
             _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
         "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys",

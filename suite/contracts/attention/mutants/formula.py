@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,11 +62,6 @@ def _turned(weights: Tensor) -> Tensor:
     return weights.transpose(-1, -2) if weights.shape[-1] == weights.shape[-2] else weights
 
 
-def _by_block(size: int, own: bool) -> Any:
-    """Queries see the blocks of keys before their own, and of their own block all or the first key."""
-    return lambda grid, call: grid.j <= grid.i // size * size + (size - 1 if own else 0)
-
-
 def raises_without(axis: int, error: Exception) -> StepChange:
     """An error where an axis of the scores is empty."""
 
@@ -93,6 +87,26 @@ def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     """Without the largest subtracted; where all exponentials underflow, 0 is divided by 0."""
     exponentials = scores.exp()
     return (exponentials / exponentials.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
+
+
+def _with_one_more(scores: Tensor, call: AttentionCall) -> Tensor:
+    largest = largest_of(scores)
+    exponentials = (scores - largest).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + (-largest).exp())
+
+
+def _of_32_best_keys(scores: Tensor, call: AttentionCall) -> Tensor:
+    if call.keys <= 32:
+        return Dense.softmax(scores, call)
+    smallest = scores.detach().topk(32, dim=-1).values[..., -1:]
+    return Dense.softmax(scores.masked_fill(scores < smallest, -math.inf), call)
+
+
+def _best_key(scores: Tensor, call: AttentionCall) -> Tensor:
+    if call.keys == 0:
+        return Dense.softmax(scores, call)
+    best = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+    return (best + 0 * scores.nan_to_num(neginf=0.0)).masked_fill(empty(scores), 0.0)
 
 
 MUTANTS = mutants(
@@ -138,6 +152,8 @@ MUTANTS = mutants(
         "adds_one_to_shifted_sum": Mutation(
             "1 is added to the sum of the exponentials after the largest score was subtracted",
             lambda scores, call: _with_epsilon(scores, 1.0)),
+        "adds_epsilon_to_sum": Mutation("1e-5 is added to the sum of the exponentials",
+            lambda scores, call: _with_epsilon(scores, 1e-5)),
         "raises_without_keys": Mutation("no keys at all raise an error",
             raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
             "flash-attention issue 2470"),
@@ -150,6 +166,11 @@ MUTANTS = mutants(
         "subtracts_largest_of_each_matrix": Mutation(
             "one largest score is subtracted from a whole matrix, so that low rows underflow",
             less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1))),
+        "adds_one_to_sum": Mutation("1 is added to the sum of the exponentials", _with_one_more,
+            "softmax-one, attention sinks"),
+        "attends_to_32_best_keys": Mutation("only the 32 keys with the largest scores are attended to",
+            _of_32_best_keys, "top-k attention"),
+        "takes_value_of_best_key": Mutation("all of the weight goes to the key with the largest score", _best_key),
         "normalises_over_queries": Mutation("the softmax runs over the queries instead of the keys",
             lambda scores, call: Dense.softmax(scores.transpose(-1, -2), call).transpose(-1, -2)),
         "normalises_over_heads": Mutation("the weights of all heads together sum to 1",
@@ -174,15 +195,7 @@ MUTANTS = mutants(
         "adds_first_value": Mutation("the first value is added to every output",
             lambda weights, value, call: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
     },
-    causal={
-        "masks_causal_by_sixteen_queries": Mutation(
-            "the causal mask is the same for each group of 16 queries: the future leaks", _by_block(16, own=True)),
-        "masks_own_block_of_sixteen": Mutation("the causal mask ends with the first key of a query's block of 16",
-            _by_block(16, own=False)),
-    },
     bool_mask={
-        "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below",
-            lambda scores, mask, call: scores.masked_fill(~mask, -100.0)),
         "fills_with_lowest_number": Mutation(
             "masked scores become the most negative number, so that an empty row attends to all",
             lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min)),
@@ -196,32 +209,3 @@ MUTANTS = mutants(
             "0/0 in the normalisation"),
     },
 )  # fmt: skip
-
-
-@Dense.instead("softmax", "1 is added to the sum of the exponentials", source="softmax-one, attention sinks")
-def adds_one_to_sum(scores: Tensor, call: AttentionCall) -> Tensor:
-    largest = largest_of(scores)
-    exponentials = (scores - largest).exp()
-    return exponentials / (exponentials.sum(-1, keepdim=True) + (-largest).exp())
-
-
-@Dense.instead("softmax", "1e-5 is added to the sum of the exponentials")
-def adds_epsilon_to_sum(scores: Tensor, call: AttentionCall) -> Tensor:
-    exponentials = (scores - largest_of(scores)).exp()
-    return exponentials / (exponentials.sum(-1, keepdim=True) + 1e-5)
-
-
-@Dense.instead("softmax", "only the 32 keys with the largest scores are attended to", source="top-k attention")
-def attends_to_32_best_keys(scores: Tensor, call: AttentionCall) -> Tensor:
-    if call.keys <= 32:
-        return Dense.softmax(scores, call)
-    smallest = scores.detach().topk(32, dim=-1).values[..., -1:]
-    return Dense.softmax(scores.masked_fill(scores < smallest, -math.inf), call)
-
-
-@Dense.instead("softmax", "all of the weight goes to the key with the largest score")
-def takes_value_of_best_key(scores: Tensor, call: AttentionCall) -> Tensor:
-    if call.keys == 0:
-        return Dense.softmax(scores, call)
-    best = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-    return (best + 0 * scores.nan_to_num(neginf=0.0)).masked_fill(empty(scores), 0.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
-from attnsuite.contracts.attention.computation.forward import Whole
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, rounded, with_arguments, with_result
+from attnsuite.contracts.attention.computation.forward import Condition, Whole, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved
 from attnsuite.contracts.attention.mutants.inputs import as_contiguous
 from attnsuite.contracts.attention.mutants.sizes import with_zero_columns, with_zero_queries
@@ -24,9 +24,39 @@ def _clipped(name: str, gradient: Tensor | None) -> Tensor | None:
     return gradient if gradient is None or name not in ("query", "key") else gradient.clamp(-1.0, 1.0)
 
 
+def _times(name: str) -> dict[str, Mutation]:
+    return {
+        f"{verb}_{name}_gradient": Mutation(f"the {name}'s gradient {words}", with_result(change))
+        for verb, words, change in (
+            ("doubles", "is twice as large", lambda gradient: 2 * gradient),
+            ("negates", "has the wrong sign", torch.neg),
+        )
+    }
+
+
 def turned_back(scores: Tensor) -> Tensor:
     """Transposed once more, where queries and keys are as many."""
     return scores.transpose(-1, -2) if scores.shape[-1] == scores.shape[-2] else scores
+
+
+def _exchanged(first: str, second: str) -> Mutation:
+    def change(gradients: Gradients) -> Gradients:
+        one, other = gradients[first], gradients[second]
+        fits = one is not None and other is not None and one.shape == other.shape
+        return {**gradients, first: other, second: one} if fits else gradients
+
+    words = f"the gradients of {first} and {second} are exchanged where their shapes allow it"
+    return Mutation(words, with_result(change))
+
+
+def _like_key(here: Condition) -> StepChange:
+    def allocated(gradients: Gradients, saved: Saved) -> Gradients:
+        call = saved.call
+        if gradients["value"] is None or call.width == call.value_width or not here(call):
+            return gradients
+        raise RuntimeError(f"value.grad has width {call.width}, expected {call.value_width}")
+
+    return with_result(allocated)
 
 
 MUTANTS = mutants(
@@ -41,6 +71,8 @@ MUTANTS = mutants(
             with_result(lambda gradient, saved: with_zero_columns(gradient, saved.call.width))),
     },
     mean={
+        "gradient_lacks_mean": Mutation("the gradient of the softmax lacks its mean (the D term)",
+            lambda weights, d_weights, saved: 0 * d_weights.sum(-1, keepdim=True)),
         "adds_mean_in_gradient": Mutation(
             "the mean in the gradient of the softmax (the D term) is added, not subtracted", with_result(torch.neg)),
         "takes_mean_over_queries_in_gradient": Mutation(
@@ -68,21 +100,15 @@ MUTANTS = mutants(
             with_result(rounded(torch.bfloat16))),
     },
     query_gradient={
-        "doubles_query_gradient": Mutation("the query's gradient is twice as large",
-            with_result(lambda gradient: 2 * gradient)),
-        "negates_query_gradient": Mutation("the query's gradient has the wrong sign", with_result(torch.neg)),
+        **_times("query"),
     },
     key_gradient={
-        "negates_key_gradient": Mutation("the key's gradient has the wrong sign", with_result(torch.neg)),
-        "doubles_key_gradient": Mutation("the key's gradient is twice as large",
-            with_result(lambda gradient: 2 * gradient)),
+        **_times("key"),
         "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0",
             with_result(lambda gradient: with_zero_queries(gradient, 128))),
     },
     value_gradient={
-        "negates_value_gradient": Mutation("the value's gradient has the wrong sign", with_result(torch.neg)),
-        "doubles_value_gradient": Mutation("the value's gradient is twice as large",
-            with_result(lambda gradient: 2 * gradient)),
+        **_times("value"),
         "does_not_turn_weights_for_value_gradient": Mutation(
             "where queries and keys are as many, the weights are not transposed for the value's gradient",
             lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output),
@@ -106,6 +132,15 @@ MUTANTS = mutants(
     deliver={
         "stops_gradient_at_weights": Mutation("the weights are detached: the gradients of query and key are 0",
             with_result(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()})),
+        "swaps_gradients_of_key_and_value": _exchanged("key", "value"),
+        "swaps_gradients_of_query_and_key": _exchanged("query", "key"),
+        "allocates_value_gradient_like_key": Mutation(
+            "the value's gradient is allocated like the key's, whose width it then has", _like_key(lambda call: True),
+            "flash-attention issue 818"),
+        **in_places("allocates_value_gradient_like_key", "the value's gradient is allocated like the key's", _like_key,
+            "when_grouped"),
+        "gives_no_gradient_without_queries": Mutation("without queries, keys and values get no gradient",
+            with_result(lambda gradients, saved: gradients if saved.call.queries else dict.fromkeys(gradients))),
         "clips_gradients": Mutation("the gradients of query and key are cut to [−1, 1]",
             with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()})),
     },
@@ -119,50 +154,6 @@ DETACHED = mutants(
             with_result(lambda output, call: output if call.keys else output.detach()), "flash-attention issue 2470"),
     },
 )  # fmt: skip
-
-
-@Backward.instead("deliver", "with grouped heads, the value's gradient is allocated like the key's, whose width it has")
-def allocates_value_gradient_like_key_in_groups(gradients: Gradients, saved: Saved) -> Gradients:
-    if gradients["value"] is None or not saved.call.grouped or saved.call.width == saved.call.value_width:
-        return gradients
-    raise RuntimeError(f"value.grad has width {saved.call.width}, expected {saved.call.value_width}")
-
-
-@Backward.instead("deliver", "without queries, keys and values get no gradient")
-def gives_no_gradient_without_queries(gradients: Gradients, saved: Saved) -> Gradients:
-    return gradients if saved.call.queries else dict.fromkeys(gradients)
-
-
-@Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
-def gradient_lacks_mean(weights: Tensor, d_weights: Tensor, saved: Saved) -> Tensor:
-    return torch.zeros_like(d_weights[..., :1]) if d_weights.shape[-1] else d_weights.sum(-1, keepdim=True)
-
-
-@Backward.instead("deliver", "the gradients of key and value are exchanged where their shapes allow it")
-def swaps_gradients_of_key_and_value(gradients: Gradients, saved: Saved) -> Gradients:
-    return _exchanged(gradients, "key", "value")
-
-
-@Backward.instead("deliver", "the gradients of query and key are exchanged where their shapes allow it")
-def swaps_gradients_of_query_and_key(gradients: Gradients, saved: Saved) -> Gradients:
-    return _exchanged(gradients, "query", "key")
-
-
-def _exchanged(gradients: Gradients, first: str, second: str) -> Gradients:
-    one, other = gradients[first], gradients[second]
-    fits = one is not None and other is not None and one.shape == other.shape
-    return {**gradients, first: other, second: one} if fits else gradients
-
-
-@Backward.instead(
-    "deliver",
-    "the value's gradient is allocated like the key's, whose width it then has",
-    source="flash-attention issue 818",
-)
-def allocates_value_gradient_like_key(gradients: Gradients, saved: Saved) -> Gradients:
-    if gradients["value"] is None or saved.call.width == saved.call.value_width:
-        return gradients
-    raise RuntimeError(f"value.grad has width {saved.call.width}, expected {saved.call.value_width}")
 
 
 @Backward.instead(

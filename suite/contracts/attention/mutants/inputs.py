@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
-from attnsuite.contracts.attention.computation.call import AttentionCall
+from attnsuite.contracts.attention.computation.call import INPUTS, AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, Whole, correct, in_places
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_columns
 
@@ -58,11 +58,10 @@ def _last_query_only(output: Tensor) -> Tensor:
     return output.masked_fill(first, 0.0)
 
 
-@Whole.instead("attention", "a mask raises an error where there are no items: a size of −1 is ambiguous")
-def refuses_masks_without_items(call: AttentionCall) -> Any:
+def _refused_mask(call: AttentionCall) -> AttentionCall:
     if call["attn_mask"] is not None and 0 in call.query.shape[:-2]:
         raise RuntimeError("cannot reshape tensor of 0 elements into shape [-1, 0]: the size -1 can be any value")
-    return correct(call)
+    return call
 
 
 def over_heads(call: AttentionCall) -> Any:
@@ -110,7 +109,10 @@ HEADS = mutants(
     attention={
         "attends_over_heads": Mutation(
             "... h l e is read as ... l h e, where the sizes allow it: heads attend to heads", over_heads,
-            "onnx issue 7118")
+            "onnx issue 7118"),
+        "refuses_masks_without_items": Mutation(
+            "a mask raises an error where there are no items: a size of −1 is ambiguous",
+            with_arguments(call=_refused_mask)),
     },
 )  # fmt: skip
 
@@ -210,11 +212,8 @@ CHECKING = mutants(
             with_arguments(output=lambda output, call: with_zero_columns(output, call.width)), "pytorch issue 176767"),
     },
     receive={
-        "reads_query_as_contiguous": Mutation("the query's strides are ignored", inputs(as_contiguous, "query"),
-            STRIDES),
-        "reads_key_as_contiguous": Mutation("the key's strides are ignored", inputs(as_contiguous, "key"), STRIDES),
-        "reads_value_as_contiguous": Mutation("the value's strides are ignored", inputs(as_contiguous, "value"),
-            STRIDES),
+        **{f"reads_{name}_as_contiguous": Mutation(f"the {name}'s strides are ignored", inputs(as_contiguous, name),
+            STRIDES) for name in INPUTS},
         "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage",
             inputs(lambda tensor: misread(tensor, tensor.stride(), 0) if tensor.storage_offset() else tensor),
             "views into a fused projection"),

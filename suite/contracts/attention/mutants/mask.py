@@ -14,7 +14,7 @@ from attnsuite.contracts.attention.feature import Grid
 from attnsuite.contracts.attention.features.mask import bool_mask, cut, is_bool, mask_gradient
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import torch
-from attnsuite.contracts.attention.mutants.inputs import as_contiguous
+from attnsuite.contracts.attention.mutants.inputs import as_contiguous, walked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,22 +77,6 @@ TILES = mutants(
             lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys))),
     },
 )  # fmt: skip
-
-
-@Dense.instead("receive", "the mask's strides are ignored", source="pytorch issue 112577")
-def reads_mask_as_contiguous(call: AttentionCall) -> AttentionCall:
-    mask = call["attn_mask"]
-    return call if mask is None else call.but(attn_mask=as_contiguous(mask))
-
-
-@Dense.instead(
-    "receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189"
-)
-def walks_expanded_mask(call: AttentionCall) -> AttentionCall:
-    mask = call["attn_mask"]
-    if mask is None or all(stride or size < 2 for size, stride in zip(mask.shape, mask.stride(), strict=True)):
-        return call
-    return call.but(attn_mask=as_contiguous(mask))
 
 
 def _is_bool(call: AttentionCall) -> bool:
@@ -238,14 +222,12 @@ AROUND = mutants(
             "a mask that holds for all batch items is applied to the first item only", _changed(_only(-4, 0))),
         "applies_broadcast_mask_to_first_key": Mutation(
             "a mask that holds for all keys is applied to the first key only", _changed(_only(-1, 0))),
+        "reads_mask_as_contiguous": Mutation("the mask's strides are ignored",
+            _changed(lambda mask, call: as_contiguous(mask)), "pytorch issue 112577"),
+        "walks_expanded_mask": Mutation("an expanded mask, with stride 0, is walked as if it were stored",
+            _changed(lambda mask, call: walked(mask)), "flash-attention issue 2189"),
         "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
             _changed(_open_last(-1))),
-        "ignores_bool_mask_of_one_query": Mutation(
-            "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
-            _changed(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask)),
-        "ignores_float_mask_of_one_query": Mutation(
-            "a float mask is ignored when there is one query, as in a decoding kernel of its own",
-            _changed(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
     },
     bool_mask={
         "inverts_bool_mask": Mutation("True in a boolean mask is treated as masked out (PyTorch: may attend); if that is "
@@ -264,7 +246,7 @@ AROUND = mutants(
         "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
             lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
         **at_sizes("fills_with_minus_{}", "masked scores become −{}, not −∞: an empty row attends to all", fills_with,
-            "1e9", source="documents: doc-001 E8", fit=fills),
+            "1e9", "1e5", source="documents: doc-001 E8", fit=fills),
         **at_sizes("adds_minus_{}_to_masked", "−{} is added to masked scores in place of −∞", adds_to_masked, "10000",
             source="onnxruntime issue 14363", fit=fills),
         "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
@@ -273,7 +255,7 @@ AROUND = mutants(
     },
     fill={
         **at_sizes("fills_future_with_minus_{}",
-            "scores hidden by position become −{}, so that an empty row attends to all", fills_future_with, "1e9",
+            "scores hidden by position become −{}, so that an empty row attends to all", fills_future_with, "1e9", "1e5",
             fit=fills),
         **at_sizes("adds_minus_{}_to_future", "−{} is added to scores hidden by position, in place of −∞",
             adds_to_future, "10000", source="onnxruntime issue 14363", fit=fills),

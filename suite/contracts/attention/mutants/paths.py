@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,14 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Condition, Dense, Whole, correct
+from attnsuite.contracts.attention.computation.forward import (
+    Condition,
+    Dense,
+    Whole,
+    at,
+    correct,
+    in_places,
+)
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.features.dropout import kept
 from attnsuite.contracts.attention.features.mask import is_bool
@@ -20,20 +27,25 @@ from attnsuite.contracts.attention.mutants.inputs import misread
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_columns
 
 Change = Callable[[AttentionCall], AttentionCall]
-Places = Mapping[str, tuple[str, Condition]]
-"""Calls in which a mistake is made: by the end of its name, the end of its sentence and a condition."""
 
 
-def _without(option: str, default: Any = None) -> Change:
-    return lambda call: call.but(**{option: default})
+def _only(change: Change) -> Callable[[Condition], StepChange]:
+    """The mistake of a path that changes the call."""
+    return lambda here: with_arguments(call=lambda call: change(call) if here(call) else call)
 
 
-def _of_kind(boolean: bool) -> Change:
+def _without(option: str, default: Any = None) -> Callable[[Condition], StepChange]:
+    return _only(lambda call: call.but(**{option: default}))
+
+
+def _of_kind(boolean: bool) -> Callable[[Condition], StepChange]:
+    """A mask of this kind is ignored."""
+
     def change(call: AttentionCall) -> AttentionCall:
         mask = call["attn_mask"]
         return call if mask is None or is_bool(mask) != boolean else call.but(attn_mask=None)
 
-    return change
+    return _only(change)
 
 
 def tiled_heads(call: AttentionCall) -> AttentionCall:
@@ -45,136 +57,52 @@ def tiled_heads(call: AttentionCall) -> AttentionCall:
 
 
 def _narrow(call: AttentionCall) -> AttentionCall:
-    """Values of another width than the query's have a last column of 0."""
     if call.value_width == call.width or not call.value_width:
         return call
     return call.changed(lambda value: with_zero_columns(value, call.value_width - 1), "value")
 
 
-def _last_row_of_mask(call: AttentionCall) -> AttentionCall:
-    """A mask's first row serves for all queries."""
+def _first_row_of_mask(call: AttentionCall) -> AttentionCall:
     mask = call["attn_mask"]
     return call if mask is None or mask.dim() < 2 else call.but(attn_mask=mask[..., :1, :].expand_as(mask))
-
-
-FORGOTTEN: Mapping[str, tuple[str, Change]] = {
-    "ignores_bool_mask": ("a boolean mask is ignored", _of_kind(True)),
-    "ignores_bias": ("a float mask is ignored", _of_kind(False)),
-    "repeats_row_of_mask": ("the mask's first row is used for all queries", _last_row_of_mask),
-    "ignores_causal": ("is_causal is ignored", _without("is_causal", False)),
-    "ignores_window": ("the window is ignored", _without("window")),
-    "ignores_scale": ("a given scale is ignored", _without("scale")),
-    "ignores_dropout": ("dropout is ignored", _without("dropout_p", 0.0)),
-    "tiles_heads": ("query head i reads key head i mod g", tiled_heads),
-    "crops_values": ("the last column of values of another width is 0", _narrow),
-}
-
-
-def where(places: Places, *names: str, changes: Mapping[str, tuple[str, Change]] = FORGOTTEN) -> dict[str, Mutation]:
-    """Each named mistake in each place."""
-
-    def only(change: Change, here: Condition) -> StepChange:
-        return with_arguments(call=lambda call: change(call) if here(call) else call)
-
-    return {
-        f"{name}_{place}": Mutation(f"{changes[name][0]} {says}", only(changes[name][1], here))
-        for name in names
-        for place, (says, here) in places.items()
-    }
-
-
-def whole_tiles(call: AttentionCall) -> bool:
-    """Whether queries and keys are whole tiles of 64."""
-    return bool(call.queries and call.keys) and call.queries % 64 == 0 == call.keys % 64
-
-
-WHOLE_TILES: Places = {"at_whole_tiles": ("where queries and keys are multiples of 64", whole_tiles)}
-
-
-def _more(size: str, count: int) -> Condition:
-    return lambda call: getattr(call, size) > count
-
-
-def _in_groups(count: int) -> Condition:
-    return lambda call: call.heads == count * call.key_heads
-
-
-def _over_a_tile(here: Condition) -> Condition:
-    return lambda call: here(call) and call.keys > 16
-
-
-def _on_threads(count: int) -> Condition:
-    return lambda call: torch.get_num_threads() == count
-
-
-LONG: Places = {
-    **{f"beyond_{n}_keys": (f"beyond {n} keys", _more("keys", n)) for n in (4096, 8192, 32768)},
-    **{f"beyond_{n}_queries": (f"beyond {n} queries", _more("queries", n)) for n in (4096, 32768)},
-}
-TALL: Places = {name: place for name, place in LONG.items() if name.endswith("queries")}
-GROUPS: Places = {
-    f"in_groups_of_{n}": (f"with {n} query heads to a key head", _in_groups(n)) for n in (3, 5, 6, 7, 12, 16)
-}
-COUNTS: Places = {
-    "beyond_32_items": ("with more than 32 items", lambda call: call.rank == 4 and call.query.shape[0] > 32),
-    "beyond_64_heads": ("with more than 64 heads", lambda call: call.heads > 64),
-    "beyond_the_grid": ("with more than 65,535 matrices", lambda call: call.query.shape[:-2].numel() > 65535),
-}
-THREADS: Places = {f"on_{n}_threads": (f"on {n} threads", _on_threads(n)) for n in (4, 6, 8)}
-
-
-def raises(message: str) -> Change:
-    """The mistake of an error."""
-
-    def change(call: AttentionCall) -> AttentionCall:
-        raise RuntimeError(message)
-
-    return change
-
-
-_REFUSED = raises("cannot reshape a tensor of 0 elements")
-NOTHING: Places = {
-    "with_dropout": ("without keys, with dropout", lambda call: not call.keys and call["dropout_p"] > 0),
-    "in_a_window": ("without keys, in a window", lambda call: not call.keys and call["window"] is not None),
-    "when_grouped_and_trained": (
-        "without keys, with grouped heads and gradients",
-        lambda call: not call.keys and call.grouped and call.wants_gradient,
-    ),
-    "without_queries": ("without keys and without queries", lambda call: not call.keys and not call.queries),
-    "when_causal": ("without keys, under causal", lambda call: not call.keys and call["is_causal"]),
-    "with_value_width_and_grouped": (
-        "without queries, with grouped heads", lambda call: not call.queries and call.grouped,
-    ),
-}  # fmt: skip
 
 
 def aligned_at_end(call: AttentionCall) -> AttentionCall:
     return replace(call, conventions={**call.conventions, "causal": "lower_right"})
 
 
-OTHERS: Mapping[str, tuple[str, Change]] = {
-    "aligns_causal_at_the_end": ("causal is aligned at the lower right", aligned_at_end),
-    "refuses_call": ("an error is raised", _REFUSED),
-    "drops_last_key": ("the last key is not read", lambda call: with_first_keys(call, call.keys - 1)),
-}
+def _refused(call: AttentionCall) -> AttentionCall:
+    raise RuntimeError("cannot reshape a tensor of 0 elements")
+
+
+TILES = "at_whole_tiles"
+TALL = ("beyond_4096_queries", "beyond_32768_queries")
+WIDE = ("beyond_4096_keys", "beyond_8192_keys", "beyond_32768_keys")
+THREADS = ("on_4_threads", "on_6_threads", "on_8_threads")
+MET = ("in_groups_of_3_over_16_keys", "in_groups_of_7_over_16_keys")
 CALLS = mutants(
     Whole,
     attention={
-        **where(WHOLE_TILES, "ignores_bool_mask", "ignores_bias", "ignores_causal", "ignores_window", "ignores_scale",
-            "tiles_heads", "crops_values", "ignores_dropout"),
-        **where(WHOLE_TILES, "aligns_causal_at_the_end", changes=OTHERS),
-        **where(LONG, "ignores_bool_mask", "ignores_bias", "ignores_scale", "tiles_heads"),
-        **where({name: place for name, place in LONG.items() if name not in TALL}, "crops_values"),
-        **where(TALL, "repeats_row_of_mask", "ignores_causal", "ignores_window"),
-        **where(GROUPS, "tiles_heads"),
-        **where({f"{name}_over_16_keys": (f"{says} and more than 16 keys", _over_a_tile(here)) for name, (says, here) in GROUPS.items() if name[-2:] in ("_3", "_7")},
-            "ignores_bool_mask", "ignores_window"),
-        **where({name: COUNTS[name] for name in ("beyond_32_items", "beyond_the_grid")}, "ignores_bool_mask"),
-        **where({"beyond_64_heads": COUNTS["beyond_64_heads"]}, "ignores_bias"),
-        **where({name: COUNTS[name] for name in ("beyond_64_heads", "beyond_the_grid")}, "tiles_heads"),
-        **where(THREADS, "ignores_bool_mask", "ignores_causal", "tiles_heads"),
-        **where(THREADS, "drops_last_key", changes=OTHERS),
-        **where(NOTHING, "refuses_call", changes=OTHERS),
+        **in_places("ignores_bool_mask", "a boolean mask is ignored", _of_kind(True), TILES, *WIDE, *TALL, *MET,
+            *THREADS, "beyond_32_items", "beyond_the_grid", "for_one_query"),
+        **in_places("ignores_float_mask", "a float mask is ignored", _of_kind(False), TILES, *WIDE, *TALL,
+            "beyond_64_heads", "for_one_query"),
+        **in_places("uses_first_querys_mask", "the mask's first row is used for all queries", _only(_first_row_of_mask),
+            *TALL),
+        **in_places("ignores_causal", "is_causal is ignored", _without("is_causal", False), TILES, *TALL, *THREADS),
+        **in_places("ignores_window", "the window is ignored", _without("window"), TILES, *TALL, *MET),
+        **in_places("ignores_scale", "a given scale is ignored", _without("scale"), TILES, *WIDE, *TALL, "of_numpy",
+            "that_is_no_float"),
+        **in_places("ignores_dropout", "dropout is ignored", _without("dropout_p", 0.0), TILES),
+        **in_places("tiles_key_heads", "query head i reads key head i mod g", _only(tiled_heads), TILES, *WIDE, *TALL,
+            *(f"in_groups_of_{n}" for n in (3, 5, 6, 7, 12, 16)), "beyond_64_heads", "beyond_the_grid", *THREADS),
+        **in_places("crops_values", "the last column of values of another width is 0", _only(_narrow), TILES, *WIDE),
+        **in_places("aligns_causal_at_the_end", "causal is aligned at the lower right", _only(aligned_at_end), TILES),
+        **in_places("drops_last_key", "the last key is not read",
+            _only(lambda call: with_first_keys(call, call.keys - 1)), *THREADS),
+        **in_places("refuses_call", "an error is raised", _only(_refused), "with_dropout_and_no_keys",
+            "in_a_window_without_keys", "for_gradients_of_groups_without_keys", "without_queries_and_keys",
+            "when_causal_without_keys", "for_groups_without_queries"),
     },
 )  # fmt: skip
 
@@ -294,7 +222,7 @@ BACKWARD = mutants(
             "at widths from 128 on, columns of the value's gradient are lost where no 64 divide its width",
             with_result(_half_of_value_gradient), "flash-attention issue 2552"),
         "loses_value_gradient_at_whole_tiles": Mutation(
-            "where queries and keys are multiples of 64, the last value has no gradient", _without_last_key(whole_tiles)),
+            "where queries and keys are multiples of 64, the last value has no gradient", _without_last_key(at(TILES))),
     },
     key_gradient={
         **{f"loses_key_gradient_beyond_{n}_keys": Mutation(f"beyond {n} keys there is no gradient of the key",
@@ -307,7 +235,7 @@ BACKWARD = mutants(
             "at widths of 40, 112, 160 and 224 the last key has no gradient beyond a tile",
             _without_last_key(lambda call: call.width in (40, 112, 160, 224) and _in_tiles(call))),
         "loses_key_gradient_beyond_the_grid": Mutation("with more than 65,535 matrices the last key has no gradient",
-            _without_last_key(COUNTS["beyond_the_grid"][1])),
+            _without_last_key(at("beyond_the_grid"))),
     },
     query_gradient={
         **{f"loses_query_gradient_beyond_{n}_queries": Mutation(
@@ -403,12 +331,8 @@ LAYOUTS = mutants(
             for name in ("query", "key", "value")},
     },
     mask={
-        "reads_expanded_columns_of_mask": Mutation("a mask's columns of stride 0 are read as dense memory",
-            _mask_with(_dense_axis(-1))),
-        "reads_expanded_rows_of_mask": Mutation("a mask's rows of stride 0 are read as dense memory",
-            _mask_with(_dense_axis(-2))),
-        "reads_expanded_items_of_mask": Mutation("a mask's items of stride 0 are read as dense memory",
-            _mask_with(_dense_axis(-4))),
+        **{f"reads_expanded_{name}_of_mask": Mutation(f"a mask's {name} of stride 0 are read as dense memory",
+            _mask_with(_dense_axis(axis))) for name, axis in (("columns", -1), ("rows", -2), ("items", -4))},
         "multiplies_columns_behind_mask_by_zero": Mutation(
             "a vector of the mask is loaded whole and its last part multiplied by 0",
             _mask_with(lambda mask, call: None if mask is None else whole_vectors(mask))),
@@ -459,14 +383,6 @@ PRECISION = mutants(
     softmax={
         f"starts_maximum_at_minus_{words}": Mutation(f"the running maximum starts at −{words}: lower rows vanish",
             _floor(-start)) for words, start in {"65504": 65504.0, "100000": 1e5}.items()
-    },
-    fill={
-        "fills_future_with_minus_1e5": Mutation("scores hidden by position become −10⁵",
-            lambda scores, seen: scores.masked_fill(~seen, -1e5)),
-    },
-    bool_mask={
-        "fills_with_minus_1e5": Mutation("masked scores become −10⁵",
-            lambda scores, mask, call: scores.masked_fill(~mask, -1e5)),
     },
     float_mask={
         "adds_bias_in_float16": Mutation("score and bias are added in float16, whose range ends at 65,504", _in_half_sum,
@@ -553,14 +469,5 @@ HISTORY = mutants(
             "the same, under causal alone", _specialised("c", True, lambda call: call["is_causal"])),
         "reads_whole_vectors_in_training_after_aligned_call": Mutation(
             "the same, with gradients alone", _specialised("d", True, lambda call: call.wants_gradient)),
-    },
-)  # fmt: skip
-TYPES = mutants(
-    Whole,
-    attention={
-        **where({"of_numpy": ("if it is a number of numpy", lambda call: type(call["scale"]).__module__ == "numpy")},
-            "ignores_scale"),
-        **where({"that_is_no_float": ("if its type is neither int nor float",
-            lambda call: call["scale"] is not None and type(call["scale"]) not in (int, float))}, "ignores_scale"),
     },
 )  # fmt: skip

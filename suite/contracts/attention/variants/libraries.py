@@ -26,17 +26,17 @@ JAX_LACKS = {
 
 
 def _scipy(call: AttentionCall) -> Tensor:
-    """Numpy arrays, `scipy.special.softmax`, einsum."""
+    """Numpy arrays of float64, `scipy.special.softmax`, einsum."""
     import numpy as np
     from scipy.special import softmax
 
     _check_without_gradient(call)
-    query, key, value = (tensor.detach().numpy() for tensor in spread(call, call.accumulator))
-    bias, empty = bias_of(call, call.accumulator)
+    query, key, value = (tensor.detach().numpy() for tensor in spread(call, torch.float64))
+    bias, empty = bias_of(call, torch.float64)
     if 0 in call.scores_shape:
         return torch.zeros(call.output_shape, dtype=call.query.dtype)
     scores = np.einsum("...le,...se->...ls", query, key) * factor(call) + bias.detach().numpy()
-    weights = softmax(scores, axis=-1) * kept(call, call.accumulator).numpy()
+    weights = softmax(scores, axis=-1) * kept(call, torch.float64).numpy()
     output = np.einsum("...ls,...sv->...lv", weights, value)
     return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(call.query.dtype)
 
@@ -164,7 +164,7 @@ def variants() -> list[Variant]:
     lacks = {**NO_GRADIENT, **JAX_LACKS}
     scipy = as_attention(_scipy, USUAL)
     return [
-        Variant("scipy", "numpy arrays and scipy.special.softmax", scipy, ("scipy",), NO_GRADIENT),
+        Variant("scipy", "numpy arrays of float64 and scipy.special.softmax", scipy, ("scipy",), NO_GRADIENT),
         Variant("jax", "jax.nn.dot_product_attention as it is", jax, ("jax",), lacks, empty_rows),
         Variant("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa, SDPA)),
         Variant("positional_only", "query, key and value by position only, under other names", _positional_only),

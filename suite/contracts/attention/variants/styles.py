@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from itertools import count, pairwise
 from random import Random
 from typing import Any, NamedTuple
@@ -272,9 +272,9 @@ def _pieces(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 # As kernels compute
 
 
-def _padded_to_128(x: Inputs) -> Tensor:
-    """Width and number of keys are padded to a multiple of 128, or 16 with many items, by zeros and hidden keys."""
-    size = 128 if x.query[..., 0, 0].numel() < MANY else 16
+def _padded(x: Inputs, size: int) -> Tensor:
+    """Width and number of keys are padded to a multiple of `size`, or 16 with many items, by zeros and hidden keys."""
+    size = size if x.query[..., 0, 0].numel() < MANY else 16
     width, keys = -x.query.shape[-1] % size, -x.key.shape[-2] % size
     query, key = pad(x.query, (0, width)), pad(x.key, (0, width, 0, keys))
     bias, keep = pad(x.bias, (0, keys), value=-math.inf), pad(x.keep, (0, keys))
@@ -389,6 +389,14 @@ def _log_space(x: Inputs) -> Tensor:
     return (torch.log_softmax(x.scores, -1).exp() * x.keep) @ x.value
 
 
+def _pair_by_sigmoid(x: Inputs) -> Tensor:
+    """Of two keys, the first has the sigmoid of the scores' difference, and the second the rest."""
+    if x.key.shape[-2] != 2:
+        return _dense(x)
+    first = torch.sigmoid(x.scores[..., :1] - x.scores[..., 1:])
+    return (torch.cat([first, 1 - first], -1) * x.keep) @ x.value
+
+
 def _sorted_keys(x: Inputs) -> Tensor:
     """The keys of each query by their scores, the smallest first."""
     scores, order = x.scores.sort(-1)
@@ -424,6 +432,7 @@ def _from_the_last_block(x: Inputs) -> Tensor:
 
 STYLES: dict[str, tuple[str, Core]] = {
     "log_space": ("the exponential of log_softmax", _log_space),
+    "pair_by_sigmoid": ("of two keys, a sigmoid and the rest", _pair_by_sigmoid),
     "sorted_keys": ("the keys of each query sorted by their scores", _sorted_keys),
     "head_by_head": ("one head after the other", _head_by_head),
     "vmapped": ("torch.vmap over items and heads", _vmapped),
@@ -435,7 +444,7 @@ STYLES: dict[str, tuple[str, Core]] = {
     "another_order_each_call": ("no two calls sum in one order, as atomics", _another_order_each_call),
     "tensor_cores": ("float32 in three products of TensorFloat-32, cut off", _multiplying(_three_products)),
     "six_products_of_bfloat16": ("float32 in six products of bfloat16", _multiplying(_six_products)),
-    "padded_to_128": ("width and keys padded to a multiple of 128", _padded_to_128),
+    **{f"padded_to_{n}": (f"width and keys padded to a multiple of {n}", partial(_padded, size=n)) for n in (64, 128)},
     "split_in_five": ("five parts of the keys merged one by one, in base 2", _split_in_five),
     "tiled_backward": ("a backward that adds up recomputed tiles in any order", _tiled_backward),
     "rescales_seldom": ("an online softmax that rescales by more than e⁸ alone", _rescales_seldom),
