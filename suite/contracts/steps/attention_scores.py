@@ -42,15 +42,7 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Case, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import (
-    ANY,
-    Arguments,
-    Axes,
-    Sizes,
-    Steps,
-    broadcasts,
-    usual_mutants,
-)
+from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, broadcasts, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (

@@ -15,11 +15,7 @@ from attnsuite.cases import Conventions, Mutant, Variant
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
 from attnsuite.contracts.attention import mutants as attention
-from attnsuite.contracts.attention.cases.combined import (
-    last_column_unwritten,
-    without_a_key,
-    without_the_largest,
-)
+from attnsuite.contracts.attention.cases.combined import last_column_unwritten, without_a_key, without_the_largest
 from attnsuite.contracts.attention.computation.call import Function, as_attention
 from attnsuite.contracts.attention.computation.forward import Computation, Dense, Tiled
 from attnsuite.contracts.varlen_attention.contract import INPUTS

@@ -16,13 +16,7 @@ from attnsuite.cases.computations import imprecise_mutants
 from attnsuite.cases.mutants import Mutation, first_for_all, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Config, Part, part
-from attnsuite.contracts.models.mutants import (
-    CHECK_SENTENCES,
-    CHECK_WEIGHTS,
-    first_of_shape,
-    mutants_of_blocks,
-    shared,
-)
+from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, shared
 from attnsuite.contracts.models.transformer.model import Cache, Transformer
 from attnsuite.contracts.models.variants import STYLES, Style, factory
 from attnsuite.contracts.shared import FAINT_WEIGHTS, Weights
