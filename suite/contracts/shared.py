@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.cases.mutants import Mutation, StepChange, first_for_all, turned, with_result
+from attnsuite.cases.mutants import Mutation, StepChange, first_for_all, turned, with_arguments, with_result
 
 Attention = Callable[..., Tensor]
 Heads = tuple[Tensor, Tensor, Tensor]
@@ -24,6 +25,30 @@ Weights = dict[str, Tensor]
 def without_argument(name: str) -> StepChange:
     """Calls the backend without one of the arguments that it needs."""
     return with_result(lambda needed: {other: value for other, value in needed.items() if other != name})
+
+
+def ignoring(
+    argument: str, words: str, idle: Any, places: Mapping[str, tuple[str, Callable[..., bool]]], *names: str
+) -> dict[str, Mutation]:
+    """Mutants of a whole computation: an argument has its idle value in some places, by default in all.
+
+    A place has words and a test, whose parameters are named like arguments of the computation.
+    """
+
+    def change(place: Callable[..., bool]) -> StepChange:
+        def ignored(value: Any, *others: Any) -> Any:
+            return idle if place(*others) else value
+
+        value = inspect.Parameter("value", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = [value, *inspect.signature(place).parameters.values()]
+        ignored.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return with_arguments(**{argument: ignored})
+
+    return {
+        f"ignores_{argument}_{name}": Mutation(f"{words} is ignored {says}", change(place))
+        for name, (says, place) in places.items()
+        if not names or name in names
+    }
 
 
 def _scaled_before(attention: Attention, heads: Heads, options: Options) -> Tensor:

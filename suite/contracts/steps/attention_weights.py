@@ -67,6 +67,7 @@ from attnsuite.cases.mutants import (
 )
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention.shared import causal_mask
+from attnsuite.contracts.shared import ignoring
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -421,37 +422,24 @@ def filled_with(number: float) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda scores, allowed: softmax(fill(number, but_empty_rows=True)(scores, allowed))
 
 
-RULES = {"attn_mask": ("the mask", None), "lengths": ("lengths", None), "is_causal": ("the causal rule", False)}
-"""The arguments that hide keys, each in words, and the value that hides nothing."""
-Place = Callable[[Tensor, str], bool]
-PLACES: dict[str, tuple[str, Place]] = {
-    "by_sum": ("where the scores are divided by their sum", lambda scores, normaliser: normaliser == "sum"),
-    "in_rank_4": ("with scores of rank 4", lambda scores, normaliser: scores.dim() == 4),
-    "of_one_query": ("where there is one query", lambda scores, normaliser: scores.shape[-2] == 1),
-    "of_many_queries": ("where there are more than 128 queries", lambda scores, normaliser: scores.shape[-2] > 128),
-    "of_many_keys": ("where there are more than 1,024 keys", lambda scores, normaliser: scores.shape[-1] > 1024),
-    "beside_infinity": ("where a score is −∞", lambda scores, normaliser: bool(scores.isinf().any())),
+PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
+    "by_sum": ("where the scores are divided by their sum", lambda normaliser: normaliser == "sum"),
+    "in_rank_4": ("with scores of rank 4", lambda scores: scores.dim() == 4),
+    "of_one_query": ("where there is one query", lambda scores: scores.shape[-2] == 1),
+    "of_many_queries": ("where there are more than 128 queries", lambda scores: scores.shape[-2] > 128),
+    "of_many_keys": ("where there are more than 1,024 keys", lambda scores: scores.shape[-1] > 1024),
+    "beside_infinity": ("where a score is −∞", lambda scores: bool(scores.isinf().any())),
 }
 """Where a rule may be forgotten, each in words."""
-
-
-def ignored_in(place: Place, idle: bool | None) -> Callable[..., Any]:
-    """The change of a rule that is ignored in a place."""
-    return lambda rule, scores, normaliser: idle if place(scores, normaliser) else rule
-
-
-IGNORED = {
-    f"ignores_{rule}_{name}": Mutation(f"{what} is ignored {says}", with_arguments(**{rule: ignored_in(place, idle)}))
-    for rule, (what, idle) in RULES.items()
-    for name, (says, place) in PLACES.items()
-    if (rule, name) != ("lengths", "in_rank_4")  # lengths have rank 3 alone
-}
+OF_ANY_RANK = tuple(name for name in PLACES if name != "in_rank_4")
 CONTROLS = {"correct": Weights()}
 MUTANTS = usual_mutants(Weights)
 MUTANTS += mutants(
     Weights,
     whole={
-        **IGNORED,
+        **ignoring("attn_mask", "the mask", None, PLACES),
+        **ignoring("lengths", "lengths", None, PLACES, *OF_ANY_RANK),
+        **ignoring("is_causal", "the causal rule", False, PLACES),
         "accepts_any_normaliser": Mutation("an unknown normaliser is taken for a softmax",
             with_arguments(normaliser=lambda normaliser: normaliser if normaliser == "sum" else "softmax")),
         "accepts_negative_lengths": Mutation("negative lengths are counted from the end",

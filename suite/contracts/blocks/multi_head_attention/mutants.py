@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Mutant, Variant
-from attnsuite.cases.computations import Arguments, backwards, bias_first, in_float64, linear, usual_mutants, widened
+from attnsuite.cases.computations import bias_first, in_float64, linear, usual_mutants, widened
 from attnsuite.cases.mutants import (
     Mutation,
     first_for_all,
@@ -29,7 +28,7 @@ from attnsuite.cases.mutants import (
 from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.shared import multiplier
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, mapped
-from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, without_argument
+from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, ignoring, without_argument
 from attnsuite.contracts.softmax import over_queries, overflowing
 
 CONTROLS = {"correct": MultiHead()}
@@ -301,74 +300,45 @@ BACKEND = mutants(
     read=READING,
 )  # fmt: skip
 
-IDLE: dict[str, Any] = {"attn_mask": None, "is_causal": False, "dropout_p": 0.0}
-"""The value of each argument without effect."""
-PLACES: dict[str, tuple[str, Callable[[Arguments], bool]]] = {
-    "of_one_query": ("with one query", lambda call: call["query"].shape[1] == 1),
-    "of_one_head": ("with one head", lambda call: call["num_heads"] == 1),
-    "of_one_item": ("with one item", lambda call: len(call["query"]) == 1),
-    "of_many_heads": ("with more than 8 heads", lambda call: call["num_heads"] > 8),
-    "of_many_queries": ("with more than 64 queries", lambda call: call["query"].shape[1] > 64),
-    "of_many_keys": ("with more than 64 keys", lambda call: call["key"].shape[1] > 64),
-    "across_widths": ("if keys and queries differ in width",
-        lambda call: call["key"].shape[2] != call["query"].shape[2]),
+PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
+    "of_one_query": ("with one query", lambda query: query.shape[1] == 1),
+    "of_one_head": ("with one head", lambda num_heads: num_heads == 1),
+    "of_one_item": ("with one item", lambda query: len(query) == 1),
+    "of_many_heads": ("with more than 8 heads", lambda num_heads: num_heads > 8),
+    "of_many_queries": ("with more than 64 queries", lambda query: query.shape[1] > 64),
+    "of_many_keys": ("with more than 64 keys", lambda key: key.shape[1] > 64),
+    "across_widths": ("if keys and queries differ in width", lambda key, query: key.shape[2] != query.shape[2]),
     "with_value_heads": ("if value heads have their own width",
-        lambda call: call["w_value"].shape[1] != call["w_query"].shape[1]),
-    "beside_biases": ("with biases", lambda call: call["b_query"] is not None),
-    "before_a_map": ("with an output map", lambda call: call["w_output"] is not None),
-    "beside_a_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
-    "beside_weights": ("where the weights are returned as well", lambda call: call["need_weights"]),
-    "beside_causal": ("with is_causal", lambda call: call["is_causal"]),
+        lambda w_value, w_query: w_value.shape[1] != w_query.shape[1]),
+    "beside_biases": ("with biases", lambda b_query: b_query is not None),
+    "before_a_map": ("with an output map", lambda w_output: w_output is not None),
+    "beside_a_mask": ("with a mask", lambda attn_mask: attn_mask is not None),
+    "beside_weights": ("where the weights are returned as well", lambda need_weights: need_weights),
+    "beside_causal": ("with is_causal", lambda is_causal: is_causal),
 }  # fmt: skip
-IGNORED = {
-    "attn_mask": (*("of_one_query", "of_one_item", "of_many_keys", "across_widths", "with_value_heads",
-        "beside_biases"), *("before_a_map", "beside_weights")),
-    "is_causal": (*("of_one_query", "of_one_head", "of_one_item", "of_many_heads", "of_many_queries",
-        "with_value_heads"), *("before_a_map", "beside_weights")),
-    "dropout_p": ("of_one_query", "beside_a_mask", "beside_causal", "before_a_map"),
-}  # fmt: skip
-"""The places in which each argument may be ignored."""
-
-
-def _ignoring(argument: str, place: Callable[[Arguments], bool]) -> Callable[..., Any]:
-    """The computation that ignores an argument in one place."""
-    correct = MultiHead()
-    signature = inspect.signature(correct)
-
-    def computed(*arguments: Any, **named: Any) -> Any:
-        call = signature.bind(*arguments, **named)
-        call.apply_defaults()
-        if place(call.arguments):
-            call.arguments[argument] = IDLE[argument]
-        return correct(*call.args, **call.kwargs)
-
-    return computed
-
-
-IGNORING = [
-    Mutant(f"ignores_{argument}_{place}", f"{argument} is ignored {says}", _ignoring(argument, test))
-    for argument, places in IGNORED.items()
-    for place, (says, test) in PLACES.items()
-    if place in places
-]
-
-
-class HeadsCall(NamedTuple):
-    """The arguments of a checked call, without its output map. Missing biases are zero."""
-
-    inputs: tuple[Tensor, Tensor, Tensor]
-    maps: tuple[Tensor, Tensor, Tensor]
-    biases: tuple[Tensor, Tensor, Tensor]
-    heads: int
-    allowed: Tensor  # b h l s
-    p: float
+OF_MASKS = ("of_one_query", "of_one_item", "with_value_heads", "before_a_map", "beside_weights")
+IGNORING = mutants(
+    MultiHead,
+    whole=ignoring("attn_mask", "attn_mask", None, PLACES, *OF_MASKS, "of_many_keys", "across_widths", "beside_biases")
+    | ignoring("is_causal", "is_causal", False, PLACES, *OF_MASKS, "of_one_head", "of_many_heads", "of_many_queries")
+    | ignoring("dropout_p", "dropout_p", 0.0, PLACES, "of_one_query", "beside_a_mask", "beside_causal", "before_a_map"),
+)
 
 
 Result = tuple[Tensor, Tensor]
 """The heads side by side, b l c, and the weights before dropout, b h l s."""
+Three = tuple[Tensor, Tensor, Tensor]
+"""Of queries, keys and values."""
+Core = Callable[[Three, Three, Three, int, Tensor, float], Result]
+"""Inputs, maps, biases, the number of heads, the visible keys b h l s, and the probability of dropout."""
 
 
-def _function(core: Callable[[HeadsCall], Result], affine: Callable[..., Tensor]) -> Callable[..., Any]:
+def _function(core: Core, affine: Callable[..., Tensor]) -> Callable[..., Any]:
+    """The contract's function from its heads. Missing biases are zeros."""
+
+    def biased(bias: Tensor | None, weights: Tensor) -> Tensor:
+        return weights.new_zeros(weights.shape[1]) if bias is None else bias
+
     def multi_head_attention(
         query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, *,
         num_heads: int, w_output: Tensor | None = None, b_query: Tensor | None = None, b_key: Tensor | None = None,
@@ -378,61 +348,47 @@ def _function(core: Callable[[HeadsCall], Result], affine: Callable[..., Tensor]
         allowed = torch.ones(len(query), num_heads, query.shape[1], key.shape[1], dtype=torch.bool)
         allowed = allowed if attn_mask is None else allowed & attn_mask
         allowed = allowed.tril() if is_causal else allowed
-        biases = (_or_zeros(b_query, w_query), _or_zeros(b_key, w_key), _or_zeros(b_value, w_value))
-        call = HeadsCall((query, key, value), (w_query, w_key, w_value), biases, num_heads, allowed, dropout_p)
-        output, weights = core(call)
+        maps, biases = (
+            (w_query, w_key, w_value),
+            (biased(b_query, w_query), biased(b_key, w_key), biased(b_value, w_value)),
+        )
+        output, weights = core((query, key, value), maps, biases, num_heads, allowed, dropout_p)
         if w_output is not None:
-            output = affine(output, w_output, _or_zeros(b_output, w_output))
+            output = affine(output, w_output, biased(b_output, w_output))
         return (output, weights) if need_weights else output
 
     return multi_head_attention
 
 
-def _or_zeros(bias: Tensor | None, weights: Tensor) -> Tensor:
-    return weights.new_zeros(weights.shape[1]) if bias is None else bias
-
-
-def _library(call: HeadsCall) -> Result:
+def _library(inputs: Three, maps: Three, biases: Three, heads: int, allowed: Tensor, p: float) -> Result:
     """Torch's linear and scaled_dot_product_attention; the weights are exponentials of a log-softmax."""
-    maps = map(linear, call.inputs, call.maps, call.biases)
-    query, key, value = (tensor.unflatten(-1, (call.heads, -1)).transpose(1, 2) for tensor in maps)
-    full = call.allowed.any(-1, keepdim=True)
-    mixed = functional.scaled_dot_product_attention(query, key, value, call.allowed, call.p).masked_fill(~full, 0.0)
-    scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~call.allowed, -math.inf)
+    query, key, value = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in map(linear, inputs, maps, biases))
+    full = allowed.any(-1, keepdim=True)
+    mixed = functional.scaled_dot_product_attention(query, key, value, allowed, p).masked_fill(~full, 0.0)
+    scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~allowed, -math.inf)
     return mixed.transpose(1, 2).flatten(2), scores.log_softmax(-1).exp().masked_fill(~full, 0.0)
 
 
-def _head_by_head(call: HeadsCall) -> Result:
+def _head_by_head(inputs: Three, maps: Three, biases: Three, heads: int, allowed: Tensor, p: float) -> Result:
     """Each head has its own columns; keys are scaled."""
-    columns = [torch.tensor_split(tensor, call.heads, -1) for tensor in (*call.maps, *call.biases)]
-    heads, weights = [], []
-    for head in range(call.heads):
+    columns = [torch.tensor_split(tensor, heads, -1) for tensor in (*maps, *biases)]
+    outputs, weights = [], []
+    for head in range(heads):
         parts = [part[head] for part in columns]
-        query, key, value = map(bias_first, call.inputs, parts[:3], parts[3:])
+        query, key, value = map(bias_first, inputs, parts[:3], parts[3:])
         scores = query @ (key / math.sqrt(key.shape[-1])).mT
-        weights.append(scores.masked_fill(~call.allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0))
-        heads.append(functional.dropout(weights[-1], call.p) @ value)
-    return torch.cat(heads, -1), torch.stack(weights, 1)
-
-
-def _einsum(call: HeadsCall) -> Result:
-    """Maps have an axis for their heads, and keys come first."""
-    query, key, value = (
-        torch.einsum("bne,ehp->nbhp", x, weights.unflatten(1, (call.heads, -1))) + bias.view(call.heads, -1)
-        for x, weights, bias in zip(call.inputs, call.maps, call.biases, strict=True)
-    )
-    scores = torch.einsum("lbhp,sbhp->sbhl", query * query.shape[-1] ** -0.5, key)
-    weights = scores.masked_fill(~call.allowed.permute(3, 0, 1, 2), -math.inf).softmax(0).nan_to_num(0.0)
-    mixed = torch.einsum("sbhl,sbhv->blhv", functional.dropout(weights, call.p), value)
-    return mixed.flatten(2), weights.permute(1, 2, 3, 0)
+        weights.append(scores.masked_fill(~allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0))
+        outputs.append(functional.dropout(weights[-1], p) @ value)
+    return torch.cat(outputs, -1), torch.stack(weights, 1)
 
 
 def variants() -> list[Variant]:
-    """The formula with other ways to split heads, and in other precisions."""
-    library = MultiHead.validated(_function(_library, linear))
-    heads, einsum = _function(_head_by_head, bias_first), _function(_einsum, backwards)
+    """The formula with another way to split heads, and in other precisions."""
+    library, heads = _function(_library, linear), _function(_head_by_head, bias_first)
     return [
-        Variant("own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", library),
+        Variant(
+            "own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", MultiHead.validated(library)
+        ),
         Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
-        Variant("einsum", "einsum with an axis for the heads, in float64", in_float64(MultiHead, einsum)),
+        Variant("float64", "torch's functions in float64", in_float64(MultiHead, library)),
     ]
