@@ -86,7 +86,6 @@ def cases() -> list[Case]:
         case("plain/high", "higher than wide", height=8, width=4),
         *documented(),
         case("size/pixels", "patches of one pixel", side=1, height=3, width=4),
-        case("size/images", "19 images", batch=19),
         case("size/whole", "one patch, the whole image", side=6, height=6, width=6),
         case("size/many", "144 patches: more than a tile of 128", batch=1, height=24, width=24),
         case("size/large_patches", "patches whose sums in half types would show", side=16, height=16, width=32),

@@ -100,7 +100,6 @@ def cases() -> list[Case]:
         case("offset/far", "positions beyond any table", offset=100_003),
         case("base/other", "higher frequencies", base=500.0),
         case("base/large", "lower frequencies", base=1e6),
-        case("base/below_one", "rising frequencies", base=0.5),
         case("size/odd", "an odd width ends with a sine", shape=(1, 9, 5)),
         case("size/odd_continued", "an odd width with an offset", shape=(1, 3, 5), offset=4),
         case("size/one", "a single feature", shape=(2, 4, 1)),

@@ -70,7 +70,7 @@ class Blocks(Steps):
         return run_with_weights if need_weights else run
 
     def models(
-        self, config: Config, weights: Part, attention: Attention | None
+        self, config: Config, weights: Part, attention: Attention | None = None
     ) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
         """The model with its backend, and the same with the weights of every attention."""
         self.check_config(config)

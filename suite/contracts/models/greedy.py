@@ -21,7 +21,27 @@ RunWithWeights = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Weights]]
 
 
 class Translating:
-    """The steps by which a model that returns logits chooses one token after the other."""
+    """A factory of models that return logits, or choose one token after the other."""
+
+    models: Callable[..., tuple[Run, RunWithWeights]]
+    """The model of a config and weights, and perhaps a backend, and the same with the weights of every attention."""
+
+    def compute(
+        self,
+        config: Mapping[str, Any],
+        weights: Mapping[str, Tensor],
+        *,
+        need_weights: bool = False,
+        greedy: Greedy | None = None,
+        **backend: Any,
+    ) -> Callable[..., Any]:
+        run, run_with_weights = self.models(config, weights, **backend)
+        if greedy is None:
+            return run_with_weights if need_weights else run
+        options = self.check_greedy(greedy, config["target_vocab"])
+        if need_weights:
+            return partial(self.translated_with_weights, run, run_with_weights, options)
+        return partial(self.translated, run, options)
 
     def translated(self, run: Run, greedy: Greedy, source: Tensor, lengths: Tensor) -> Tensor:
         """The translation of each source, b steps."""
@@ -45,15 +65,6 @@ class Translating:
         return tokens, {
             name: rows if name.startswith("encoder") else self.behind(rows, over) for name, rows in weights.items()
         }
-
-    def translator(
-        self, run: Run, run_with_weights: RunWithWeights, options: Greedy, vocabulary: int, need_weights: bool
-    ) -> Callable[[Tensor, Tensor], Any]:
-        """The model of source and lengths that translates with these options."""
-        options = self.check_greedy(options, vocabulary)
-        if need_weights:
-            return partial(self.translated_with_weights, run, run_with_weights, options)
-        return partial(self.translated, run, options)
 
     @staticmethod
     def check_greedy(greedy: Greedy, vocabulary: int) -> Greedy:

@@ -200,7 +200,6 @@ def cases() -> list[Case]:
         case("size/no_queries", "no query to score", queries=0),
         case("numerics/small", "features where tanh is its argument", score="additive", size=1e-2),
         case("numerics/saturated", "features where tanh is 1 up to rounding", score="additive", size=4.0),
-        case("numerics/near", "distances of nearly equal vectors", PRECISE, score="distance", size=0.01),
         case("numerics/half_sums", "sums that half types lose unless in float32", ("float16", "bfloat16"), **half_sums),
         *case.layouts(("bilinear", "weights that lie so too", {"score": "bilinear"})),
         *case.repeated(),

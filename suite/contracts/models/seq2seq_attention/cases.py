@@ -104,11 +104,9 @@ def attention() -> list[Case]:
 
     low_scores = draw_weights(USUAL, generator("far apart"), peak=1e11)
     return [
-        model("lengths/several", "a length for each item", lengths=(2, 7, 4)),
         model("lengths/again", "other lengths of the same source", calls=again),
         model("lengths/low_scores", "visible scores below −10⁹, a usual fill value", dtypes=PRECISE, weights=low_scores,
             lengths=(1, 1, 2)),
-        model("score/dot", "dot products", usual(score="dot")),
         model("score/scaled_dot", "dot products divided by √d", usual(score="scaled_dot")),
         batches_of_3_and_1("score/dot_window", "dot products in a window", score="dot", window=1),
         batches_of_3_and_1("score/dot_lengths", "dot products with hidden keys", score="dot"),
@@ -127,7 +125,6 @@ def cells() -> list[Case]:
         model("cell/lstm_layers", "each layer hands on its own memory cell", usual(cell="lstm", layers=2)),
         batches_of_3_and_1("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm",
             layers=2),
-        model("layers/two", "the top layer is attended to, and has the query", usual(layers=2)),
         model("layers/square", "two layers of one size, which could share their weights", {**SQUARE, "layers": 2},
             PRECISE),
         model("layers/three", "each layer begins with its own state", usual(layers=3)),

@@ -16,7 +16,7 @@ from attnsuite.cases.mutants import formula
 from attnsuite.contracts.models import eager
 from attnsuite.contracts.models import oracle as blocks
 from attnsuite.contracts.models.eager import Part, Storage, part
-from attnsuite.contracts.models.greedy import Greedy, Translating
+from attnsuite.contracts.models.greedy import Translating
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
 from attnsuite.contracts.shared import Weights
 from attnsuite.contracts.softmax import masked, softmax
@@ -108,20 +108,13 @@ class Recurrent(Translating, Steps):
 
     shapes = staticmethod(shapes)
 
-    def compute(
-        self, config: Config, weights: Part, *, need_weights: bool = False, greedy: Greedy | None = None
-    ) -> Callable[..., Any]:
+    def models(self, config: Config, weights: Part) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
+        """The model, and the same with the weights of its attention."""
         self.check_config(config)
         self.check_weights(weights, self.shapes(config))
         taken = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
         with_weights = partial(self.run, config, taken, {}, next(iter(weights.values())).dtype)
-
-        def run(*inputs: Tensor) -> Tensor:
-            return with_weights(*inputs)[0]
-
-        if greedy is None:
-            return with_weights if need_weights else run
-        return self.translator(run, with_weights, greedy, config["target_vocab"], need_weights)
+        return lambda *inputs: with_weights(*inputs)[0], with_weights
 
     def run(
         self, config: Config, weights: Part, storage: Storage, dtype: torch.dtype, source: Tensor, lengths: Tensor,

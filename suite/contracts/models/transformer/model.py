@@ -15,9 +15,8 @@ from attnsuite.cases.mutants import formula
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models import oracle as blocks
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, check_sentences, part
-from attnsuite.contracts.models.greedy import Greedy, Translating
+from attnsuite.contracts.models.greedy import Translating
 from attnsuite.contracts.models.transformer.contract import shapes
-from attnsuite.contracts.shared import Attention
 from attnsuite.judging.running_error import WithError
 
 Array = np.ndarray[Any, Any]
@@ -65,15 +64,6 @@ class Transformer(Translating, Blocks):
     """The model, step by step."""
 
     shapes = staticmethod(shapes)
-
-    def compute(
-        self, config: Config, weights: Part, *, attention: Attention | None = None, need_weights: bool = False,
-        greedy: Greedy | None = None,
-    ) -> Callable[..., Any]:  # fmt: skip
-        run, run_with_weights = self.models(config, weights, attention)
-        if greedy is None:
-            return run_with_weights if need_weights else run
-        return self.translator(run, run_with_weights, greedy, config["target_vocab"], need_weights)
 
     def run(
         self, config: Config, weights: Part, storage: Storage, dtype: torch.dtype, source: Tensor, lengths: Tensor,
