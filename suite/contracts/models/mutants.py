@@ -94,26 +94,12 @@ def shared(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
     return change
 
 
-def renamed_weights(weights: Part, other: Callable[[str], str]) -> dict[str, Tensor]:
-    """Each tensor is replaced by the one of another name, if that has its shape."""
-    others = {name: weights.get(other(name), tensor) for name, tensor in weights.items()}
-    return {name: others[name] if others[name].shape == tensor.shape else tensor for name, tensor in weights.items()}
-
-
-class _Models:
-    """Stores weights from one model to the next of the same config."""
-
-    def __init__(self) -> None:
-        self.weights: dict[str, dict[str, Tensor]] = {}
-
-    def first(self, weights: Part, config: Config) -> Part:
-        copies = {name: tensor.clone() for name, tensor in weights.items()}
-        return self.weights.setdefault(str(sorted(config.items())), copies)
-
-    def latest(self, weights: Part, config: Config) -> Part:
-        stored = self.weights.setdefault(str(sorted(config.items())), {})
-        stored.update(weights)
-        return stored
+def _of_first_model() -> Callable[[Part, Config], Part]:
+    """The weights of the first model of a config."""
+    stored: dict[str, Part] = {}
+    return lambda weights, config: stored.setdefault(
+        str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()}
+    )
 
 
 def first_of_shape(storage: Storage, states: Tensor) -> Tensor:
@@ -154,7 +140,7 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
         "transposed_weights": Mutation("attention's weights are transposed, as torch.nn.Linear stores them",
             with_arguments(weights=transposed(*ATTENTION_MAPS))),
         "first_weights": Mutation("a model has the weights of the first one of its config",
-            with_result(_Models().first)),
+            with_result(_of_first_model())),
     }  # fmt: skip
     next_layer = Mutation("each attention returns the weights of the next one of its shape", _rotated)
     returned = {

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnsuite.cases import Case, Conventions
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
-from attnsuite.contracts.steps._randomised import DocumentedMean
+from attnsuite.contracts.steps.recurrent_gradient import DocumentedMean
 from attnsuite.judging.shares import FALSE_REJECTION, MAX_TESTS, exactly, min_seeds
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import run_calls

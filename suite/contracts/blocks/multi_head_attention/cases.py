@@ -18,10 +18,8 @@ from attnsuite.cases.layouts import LayoutCase, as_one_tensor, out_of_order
 from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
 from attnsuite.cases.tensors import PRECISE, Array, Generator, as_tensor, dtype_of, grown, identity_values, moved, valid
 from attnsuite.cases.training import repetition_loss
-from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
-from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES, POSITIONAL
-from attnsuite.contracts.blocks.multi_head_attention.documented import documented
-from attnsuite.contracts.blocks.multi_head_attention.draws import (
+from attnsuite.contracts.blocks.multi_head_attention.computation import (
+    MultiHead,
     case,
     heads_in,
     heads_of,
@@ -29,6 +27,8 @@ from attnsuite.contracts.blocks.multi_head_attention.draws import (
     scripts,
     visible,
 )
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES, POSITIONAL
+from attnsuite.contracts.blocks.multi_head_attention.documented import documented
 from attnsuite.contracts.models.workloads import STEP_BYTES, STEP_FLOPS, TRAINED, TrainedWorkload
 from attnsuite.judging.patterns import Judge, Seeds, kept_share, neighbours
 from attnsuite.judging.patterns import repeated as repeated_draws

@@ -22,8 +22,8 @@ from attnsuite.cases.formula import FormulaCase
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import PRECISE, Array, Inputs, identity_values, numbers, valid
 from attnsuite.contracts.blocks.multi_head_attention import computation
+from attnsuite.contracts.blocks.multi_head_attention.computation import case, heads_of, scripts
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
-from attnsuite.contracts.blocks.multi_head_attention.draws import case, heads_of, scripts
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.verdicts import Verdict
