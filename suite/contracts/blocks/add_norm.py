@@ -42,12 +42,8 @@ from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.running_error import WithError
 
-CONTRACT = declare(
-    __name__,
-    features={"batch": "batch normalisation", "eps": "an explicit eps"},
-    parameters={"norm": ("batch",), "eps": ("eps",)},
-    by_value=("norm",),
-)
+CONTRACT = declare(__name__, features={"batch": "batch normalisation", "eps": "an explicit eps"},
+    parameters={"norm": ("batch",), "eps": ("eps",)}, by_value=("norm",))  # fmt: skip
 
 
 def oracle(

@@ -232,7 +232,6 @@ def variants() -> list[Variant]:
     return [
         Variant("convolution", "torch's conv2d", widened(Patches, _convolution)),
         Variant("patch_by_patch", "one patch at a time, bias first", widened(Patches, _patch_by_patch)),
-        Variant(
-            "pixel_by_pixel", "one pixel of all patches at a time, numpy in float64", in_numpy(Patches, _pixel_by_pixel)
-        ),
-    ]
+        Variant("pixel_by_pixel", "one pixel of all patches at a time, numpy in float64",
+            in_numpy(Patches, _pixel_by_pixel)),
+    ]  # fmt: skip

@@ -126,10 +126,9 @@ def _first_weights(weights: Weights, storage: Storage) -> Weights:
 
 
 RECALLED_WEIGHTS = {
-    "shows_first_call": Mutation(
-        "later calls return the attention weights of the first call of a shape", _first_weights
-    )
-}
+    "shows_first_call": Mutation("later calls return the attention weights of the first call of a shape",
+        _first_weights)
+}  # fmt: skip
 """A mutant of the step `recalled`."""
 ATTENTION_MAPS = ("w_query", "w_key", "w_value", "w_output")
 

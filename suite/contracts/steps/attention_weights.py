@@ -197,9 +197,8 @@ def cases() -> list[Case]:
         *restricted(),
         case("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=random_mask(2, 1, 5, 7)),
         case("rank/4_by_head_square", "a mask by head, as many items", shape=(3, 3, 5, 7), mask=random_mask(3, 5, 7)),
-        case(
-            "rank/4_whole", "a mask by item and head, as many of both", shape=(3, 3, 5, 7), mask=random_mask(3, 3, 5, 7)
-        ),
+        case("rank/4_whole", "a mask by item and head, as many of both", shape=(3, 3, 5, 7),
+            mask=random_mask(3, 3, 5, 7)),
         case("rank/4_square", "all equal", PRECISE, shape=(3, 3, 3, 3), mask=random_mask(3, 1, 3, 3), is_causal=True),
         case("size/keys", "1,025 keys, one more than a tile of 1,024", shape=(3, 1025), size=0.5),
         case("size/masked_keys", "a mask and lengths of many keys", PRECISE, **MANY_KEYS),
@@ -214,7 +213,7 @@ def cases() -> list[Case]:
         *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": random_mask(2, 5, 7)})),
         *case.repeated(),
         *case.bad_input(*BAD_INPUT),
-    ]
+    ]  # fmt: skip
 
 
 MANY_KEYS: dict[str, Any] = {

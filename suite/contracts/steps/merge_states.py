@@ -149,13 +149,8 @@ def draw(
     return {"outputs": outputs, "lses": lses} | (upstream if gradient else {})
 
 
-case = Formula(
-    *(oracle, ("outputs", "lses"), draw),
-    second=("lse", lse_oracle),
-    wide=("lses", "second_gradient"),
-    gradients=gradients,
-    conventions=("base",),
-)
+case = Formula(*(oracle, ("outputs", "lses"), draw), second=("lse", lse_oracle), wide=("lses", "second_gradient"),
+    gradients=gradients, conventions=("base",))  # fmt: skip
 LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "parts": {"three": {}, "one": {"parts": 1}, "two": {"parts": 2}, "four": {"parts": 4}, "seventeen": {"parts": 17}},
     "range": {"near_0": {}, "high": {"shift": 1e4}, "low": {"shift": -1e4}, "apart": {"apart": 1e4}},

@@ -513,13 +513,9 @@ def _recursion(arguments: Mapping[str, Any]) -> dict[str, Array]:
     b, c = numbers(arguments["b"]), numbers(arguments["c"])
     size = len(b)
     return {
-        "x": np.ones((size, 1)),
-        "y": np.zeros((size, 1)),
-        "h0": np.zeros(size),
-        "w_hx": b[:, None],
-        "w_hh": np.diag(c[1:], k=-1),
-        "w_qh": np.ones((1, size)),
-    }
+        "x": np.ones((size, 1)), "y": np.zeros((size, 1)), "h0": np.zeros(size), "w_hx": b[:, None],
+        "w_hh": np.diag(c[1:], k=-1), "w_qh": np.ones((1, size)),
+    }  # fmt: skip
 
 
 def _powers(w_hh: Array, steps: int, backwards: bool = False) -> dict[str, Array]:

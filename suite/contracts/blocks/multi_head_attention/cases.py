@@ -130,13 +130,12 @@ def one_sequence() -> list[Case]:
         case("causal/one_sequence", "self-attention", is_causal=True, **SELF),
         case("output_map/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped),
         case("causal/long_sequence", "self-attention of 70 positions", is_causal=True, **SELF | long),
-        case(
-            "numerics/one_sequence", "scores whose exponentials overflow", PRECISE, is_causal=True, peak=400.0, **SELF
-        ),
+        case("numerics/one_sequence", "scores whose exponentials overflow", PRECISE, is_causal=True, peak=400.0,
+            **SELF),
         case("weights/one_sequence", "the weights of self-attention", need_weights=True, **SELF),
         case("weights/causal_sequence", "the same, causal", need_weights=True, is_causal=True, **SELF),
         repeated(case("again/one_sequence", "self-attention three times", PRECISE, is_causal=True, **SELF)),
-    ]
+    ]  # fmt: skip
 
 
 def masks() -> list[Case]:

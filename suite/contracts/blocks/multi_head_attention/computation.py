@@ -110,19 +110,8 @@ def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 class MultiHead(Steps):
     """The formula in steps that a mutant may replace."""
 
-    axes = Axes(
-        query="b l q",
-        key="b s k",
-        value="b s v",
-        w_query="q d",
-        w_key="k d",
-        w_value="v c",
-        w_output="c o",
-        b_query="d",
-        b_key="d",
-        b_value="c",
-        b_output="o",
-    )
+    axes = Axes(query="b l q", key="b s k", value="b s v", w_query="q d", w_key="k d", w_value="v c", w_output="c o",
+        b_query="d", b_key="d", b_value="c", b_output="o")  # fmt: skip
 
     def compute(
         self, query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, *,
@@ -292,16 +281,8 @@ def heads_in(call: Call) -> int:
     return int(call.options["num_heads"] or 0)
 
 
-case = Formula(
-    oracle,
-    POSITIONAL,
-    draw,
-    options=("is_causal", "dropout_p", "need_weights", "step", "drawn"),
-    shared=("num_heads",),
-    always={"num_heads": 2},
-    weights=attention_weights,
-    hidden=hidden,
-)
+case = Formula(oracle, POSITIONAL, draw, options=("is_causal", "dropout_p", "need_weights", "step", "drawn"),
+    shared=("num_heads",), always={"num_heads": 2}, weights=attention_weights, hidden=hidden)  # fmt: skip
 
 
 def random_mask(*shape: int) -> Mask:

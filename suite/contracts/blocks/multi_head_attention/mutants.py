@@ -386,9 +386,8 @@ def variants() -> list[Variant]:
     """The formula with another way to split heads, and in other precisions."""
     library, heads = _function(_library, linear), _function(_head_by_head, bias_first)
     return [
-        Variant(
-            "own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", MultiHead.validated(library)
-        ),
+        Variant("own_dtype", "torch's linear and scaled_dot_product_attention in the dtype",
+            MultiHead.validated(library)),
         Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
         Variant("float64", "torch's functions in float64", in_float64(MultiHead, library)),
-    ]
+    ]  # fmt: skip

@@ -95,9 +95,8 @@ def cases() -> list[Case]:
     square: dict[str, Any] = {"batch": 4, "source": 4, "target": 4}
     return [
         model("plain/usual", "two blocks each, sources of several lengths", lengths=LENGTHS),
-        model(
-            "plain/square", "as many items and tokens as heads, vocabularies as large as the width", SQUARE, **square
-        ),
+        model("plain/square", "as many items and tokens as heads, vocabularies as large as the width", SQUARE,
+            **square),
         two_models(other_weights),
         out_of_order(strides),
         *documented(),
@@ -110,7 +109,7 @@ def cases() -> list[Case]:
         *greedy(),
         *backend(),
         *bad_input(),
-    ]
+    ]  # fmt: skip
 
 
 def padding() -> list[Case]:
@@ -151,21 +150,15 @@ def sizes() -> list[Case]:
             draw(random, batch=batch, source=length, target=length) for batch in (1, 7) for length in (1, 5, 33, 128)
         ]
 
-    far_positions = model(
-        "sizes/far",
-        "6000 positions: beyond usual tables and half-precision angles",
-        {**ENCODER, "encoder_blocks": 0},
-        batch=1,
-        source=6000,
-    )
+    far_positions = model("sizes/far", "6000 positions: beyond usual tables and half-precision angles",
+        {**ENCODER, "encoder_blocks": 0}, batch=1, source=6000)  # fmt: skip
     return [
-        model(
-            "sizes/again", "other tokens, then other lengths in the same tensors", calls=three_calls, same_storage=True
-        ),
+        model("sizes/again", "other tokens, then other lengths in the same tensors", calls=three_calls,
+            same_storage=True),
         model("sizes/several", "batches of 1 and 7, lengths of 1, 5, 33 and 128", calls=several),
         model("sizes/long", "sources beyond 128 tokens, targets beyond 256", batch=1, source=150, target=300),
         FarPositions(far_positions),
-    ]
+    ]  # fmt: skip
 
 
 def three_calls(random: Generator) -> Sequence[Inputs]:
@@ -225,14 +218,9 @@ def backend() -> Iterator[BackendCase]:
         model("cached/plugged", "called when decoding token by token", CACHED, PRECISE, lengths=LENGTHS),
         model("plug/whole", "whole sources need no mask", dtypes=PRECISE, lengths=(7, 7, 7)),
         model("plug/square", "as many items and tokens as heads", SQUARE, PRECISE, **square),
-        model(
-            "plug/weights",
-            "the backend's weights are read off it",
-            dtypes=PRECISE,
-            lengths=LENGTHS,
-            factory_options=WATCHED,
-        ),
-    )
+        model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, lengths=LENGTHS,
+            factory_options=WATCHED),
+    )  # fmt: skip
     return (BackendCase(case, scripts) for case in cases)
 
 
@@ -444,16 +432,8 @@ TRANSLATOR: Config = {**USUAL, "source_vocab": 200, "target_vocab": 200, "width"
 def workloads() -> list[ModelWorkload]:
     """The documents' translator, forward and in training."""
     sizes, loss = "2 + 2 blocks of width 256, 4 heads", next_token_loss
-    translator = partial(
-        ModelWorkload,
-        model=model,
-        config=TRANSLATOR,
-        shapes=shapes,
-        inputs=sentences,
-        flops=_flops,
-        sizes=sizes,
-        learns=loss,
-    )
+    translator = partial(ModelWorkload, model=model, config=TRANSLATOR, shapes=shapes, inputs=sentences, flops=_flops,
+        sizes=sizes, learns=loss)  # fmt: skip
     ten, long = "ten words a sentence, as the documents train it", "longer sentences, every second one padded"
     return [
         translator(name="translator/10", why=ten, batch=128, length=10, profiles=TRAINED),

@@ -113,11 +113,10 @@ def backend() -> Iterator[BackendCase]:
     """A backend that records how it is called."""
     cases = (
         model("plug/called", "called once in every block for all heads, in the weights' dtype, without options"),
-        model(
-            "plug/again", "batches of 4 and 1, without a class token", MEAN, PRECISE, calls=batches(4, 1, config=MEAN)
-        ),
+        model("plug/again", "batches of 4 and 1, without a class token", MEAN, PRECISE,
+            calls=batches(4, 1, config=MEAN)),
         model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, factory_options=WATCHED),
-    )
+    )  # fmt: skip
     return (BackendCase(case, scripts) for case in cases)
 
 
