@@ -159,4 +159,3 @@ def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
     found = participant.measure_memory(Job("attention", "ladder/1k", "bfloat16", "forward"))
 
     assert (found, timed.asked) == (CallMemory(dict.fromkeys(METERS, 0.0), "kernel"), ["measure_memory"])
-    assert participant._memory_bench is None
