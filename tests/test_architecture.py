@@ -103,7 +103,7 @@ BUDGETS = {
     "judging": 1070,
     "cases": 3890,
     "contracts": 27710,
-    "registry": 5200,
+    "registry": 5280,
     "worker": 3850,
     "machine": 660,
     "results": 2140,

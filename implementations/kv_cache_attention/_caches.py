@@ -10,9 +10,42 @@ from torch import Tensor
 
 from attnsuite.implementations.kv_cache_attention._checks import Window
 
+Scales = tuple[Tensor | None, Tensor | None]
+"""Of keys and of values, b s g or p z g; None where caches have the query's dtype."""
+
+
+def append_pair(
+    caches: tuple[Tensor, Tensor],
+    scales: Scales,
+    new: tuple[Tensor | None, Tensor | None],
+    lengths: list[int],
+    table: Tensor | None,
+) -> list[int]:
+    """Write new keys and values, in int8 with their scales where caches have scales; the lengths afterwards."""
+    for cache, of_cache, tokens in zip(caches, scales, new, strict=True):
+        if tokens is not None and of_cache is not None:
+            numbers, of_tokens = quantised(tokens)
+            append(cache, numbers, lengths, table)
+            append(of_cache, of_tokens, lengths, table)
+        elif tokens is not None:
+            append(cache, tokens, lengths, table)
+    return lengths if new[0] is None else [length + new[0].shape[1] for length in lengths]
+
+
+def quantised(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors as int8 numbers and one float32 scale for each."""
+    vectors = vectors.float()
+    scales = vectors.abs().amax(-1) / vectors.new_tensor(127.0)  # a tensor: on CUDA a number would be inverted first
+    return (vectors / scales[..., None]).nan_to_num_(0.0).round_().to(torch.int8), scales
+
+
+def vectors(cache: Tensor, scales: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What a cache stands for, in a wide dtype."""
+    return cache.to(dtype) if scales is None else cache.to(dtype) * scales.to(dtype)[..., None]
+
 
 def append(cache: Tensor, new: Tensor, lengths: Sequence[int], table: Tensor | None) -> None:
-    """Write new keys or values, b l g e, behind the valid slots of each item."""
+    """Write new keys or values, b l g e, or their scales, b l g, behind the valid slots of each item."""
     if not new.numel():
         return
     start = torch.tensor(lengths, device=cache.device)[:, None]
@@ -23,7 +56,7 @@ def append(cache: Tensor, new: Tensor, lengths: Sequence[int], table: Tensor | N
 
 
 def dense(cache: Tensor, longest: int, table: Tensor | None) -> Tensor:
-    """The first slots of each item, b s g e: a view of a dense cache."""
+    """The first slots of each item, b s g e or b s g: a view of a dense cache."""
     if table is None:
         return cache[:, :longest]
     pages = table[:, : -(-longest // cache.shape[1])].long().clamp(0, len(cache) - 1)  # entries beyond an item's end

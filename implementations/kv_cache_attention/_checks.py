@@ -17,9 +17,16 @@ def check(
     value: Tensor | None,
     block_table: Tensor | None = None,  # b m
     window: Window | None = None,
+    scales: tuple[Tensor | None, Tensor | None] = (None, None),  # b s g, or p z g
 ) -> list[int]:
     """Return the number of valid slots of each item before the append. Raises ValueError for bad input."""
-    _check_tensors(query, key_cache, value_cache, key, value)
+    _check_tensors(query, key_cache, value_cache, key, value, scales[0] is not None)
+    if (scales[0] is None) != (scales[1] is None):
+        raise ValueError("key_scales and value_scales belong together, but 1 of 2 is None")
+    for name, tensor in zip(("key_scales", "value_scales"), scales, strict=True):
+        expected = tuple(key_cache.shape[:3])
+        if tensor is not None and (tuple(tensor.shape) != expected or tensor.dtype != torch.float32):
+            raise ValueError(f"{name} is {tensor.dtype} of {tuple(tensor.shape)}, expected torch.float32 of {expected}")
     for name, tensor, axes in (("cache_seqlens", cache_seqlens, 1), ("block_table", block_table, 2)):
         if tensor is not None and (tensor.dtype != torch.int32 or tensor.dim() != axes or len(tensor) != len(query)):
             expected = f"torch.int32 with {axes} axes and {len(query)} items"
@@ -34,7 +41,7 @@ def check(
 
 
 def _check_tensors(
-    query: Tensor, key_cache: Tensor, value_cache: Tensor, key: Tensor | None, value: Tensor | None
+    query: Tensor, key_cache: Tensor, value_cache: Tensor, key: Tensor | None, value: Tensor | None, int8: bool
 ) -> None:
     if (key is None) != (value is None):
         raise ValueError(f"key and value belong together, but 1 of 2 is None: {'value' if value is None else 'key'}")
@@ -49,8 +56,9 @@ def _check_tensors(
     for name, (tensor, shape) in (named | {"key": (key, new), "value": (value, new)}).items():
         if tensor is not None and tuple(tensor.shape) != shape:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
-        if tensor is not None and tensor.dtype != query.dtype:
-            raise ValueError(f"{name} is {tensor.dtype}, expected {query.dtype} as query is")
+        dtype = torch.int8 if int8 and name.endswith("_cache") else query.dtype
+        if tensor is not None and tensor.dtype != dtype:
+            raise ValueError(f"{name} is {tensor.dtype}, expected {dtype}")
 
 
 def _check_lengths(lengths: list[int], new: int, cache: Tensor, table: Tensor | None) -> None:

@@ -7,12 +7,13 @@ chunks in parallel and merges them; here they follow each other, and products of
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations.kv_cache_attention._caches import append, factor, reach, wide_dtype
+from attnsuite.implementations.kv_cache_attention._caches import append_pair, factor, reach, vectors, wide_dtype
 from attnsuite.implementations.kv_cache_attention._checks import Window, check
 
 CHUNK = 1024
@@ -29,6 +30,8 @@ def kv_cache_attention(
     key: Tensor | None = None,  # b l g e
     value: Tensor | None = None,
     block_table: Tensor | None = None,  # b m
+    key_scales: Tensor | None = None,  # b s g, or p z g: the caches are int8
+    value_scales: Tensor | None = None,
     is_causal: bool = True,
     window: Window | None = None,
     scale: float | None = None,
@@ -37,25 +40,20 @@ def kv_cache_attention(
 
     Raises ValueError, before any work, for inputs that the contract does not define.
     """
-    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window)
-    if key is not None and value is not None:
-        append(key_cache, key, lengths, block_table)
-        append(value_cache, value, lengths, block_table)
-        lengths = [length + query.shape[1] for length in lengths]
+    caches, scales = (key_cache, value_cache), (key_scales, value_scales)
+    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window, scales)
+    lengths = append_pair(caches, scales, (key, value), lengths, block_table)
     output = torch.zeros_like(query, memory_format=torch.contiguous_format)
     for item, total in enumerate(lengths if query.numel() else ()):
         row = None if block_table is None else block_table[item].long()
-        caches = (
-            key_cache if row is not None else key_cache[item],
-            value_cache if row is not None else value_cache[item],
-        )
-        _attend(query[item], caches, row, total, reach(is_causal, window), scale, output[item])
+        of_item = [tensor if row is not None or tensor is None else tensor[item] for tensor in (*caches, *scales)]
+        _attend(query[item], of_item, row, total, reach(is_causal, window), scale, output[item])
     return output
 
 
 def _attend(
     query: Tensor,  # l h e
-    caches: tuple[Tensor, Tensor],  # s g e, or p z g e
+    caches: list[Any],  # keys and values, s g e or p z g e, and their scales, s g or p z g, or None
     row: Tensor | None,  # m
     total: int,
     reaches: tuple[float, float],
@@ -74,7 +72,8 @@ def _attend(
     sums, mixed = torch.zeros_like(largest), torch.zeros_like(queries)
     for start in range(first // size * size, last, step):
         stop = min(start + step, last)
-        keys, values = (_part(cache, row, start, stop).to(wide).transpose(0, 1) for cache in caches)  # g t e
+        parts = [None if cache is None else _part(cache, row, start, stop) for cache in caches]
+        keys, values = (vectors(*pair, wide).transpose(0, 1) for pair in (parts[::2], parts[1::2]))  # g t e
         scores = queries @ keys.mT  # g rl t
         offset = torch.arange(start, stop, device=query.device) - positions  # l t
         hidden = (offset < -before) | (offset > after)
@@ -91,7 +90,7 @@ def _attend(
 
 
 def _part(cache: Tensor, row: Tensor | None, start: int, stop: int) -> Tensor:
-    """Slots of one item, t g e: a view of a dense cache; of pages a copy, unless one page has them."""
+    """Slots of one item, t g e or t g: a view of a dense cache; of pages a copy, unless one page has them."""
     if row is None:
         return cache[start:stop]
     size = cache.shape[1]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations.kv_cache_attention._caches import factor, reach, wide_dtype
+from attnsuite.implementations.kv_cache_attention._caches import factor, quantised, reach, vectors, wide_dtype
 from attnsuite.implementations.kv_cache_attention._checks import Window, check
 
 
@@ -20,6 +20,8 @@ def kv_cache_attention(
     key: Tensor | None = None,  # b l g e
     value: Tensor | None = None,
     block_table: Tensor | None = None,  # b m
+    key_scales: Tensor | None = None,  # b s g, or p z g: the caches are int8
+    value_scales: Tensor | None = None,
     is_causal: bool = True,
     window: Window | None = None,
     scale: float | None = None,
@@ -28,7 +30,8 @@ def kv_cache_attention(
 
     Raises ValueError, before any work, for inputs that the contract does not define.
     """
-    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window)
+    caches, scales = (key_cache, value_cache), (key_scales, value_scales)
+    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window, scales)
     size, groups = key_cache.shape[1], query.shape[2] // max(key_cache.shape[2], 1)
     before, after = reach(is_causal, window)
     output = torch.zeros_like(query, memory_format=torch.contiguous_format)
@@ -38,19 +41,28 @@ def kv_cache_attention(
         places = [(row[slot // size], slot % size) for slot in range(total)]
         if key is not None and value is not None:
             for token, (page, slot) in enumerate(places[length:]):
-                key_cache[page, slot], value_cache[page, slot] = key[item, token], value[item, token]
+                for cache, of_cache, new in zip(caches, scales, (key, value), strict=True):
+                    if of_cache is None:
+                        cache[page, slot] = new[item, token]
+                    else:
+                        cache[page, slot], of_cache[page, slot] = quantised(new[item, token])
         for token in range(query.shape[1]):
             position = total - query.shape[1] + token
             seen = [place for slot, place in enumerate(places) if position - before <= slot <= position + after]
             for head in range(query.shape[2]):
-                keys, values = (_vectors(cache, seen, head // groups) for cache in (key_cache, value_cache))
+                keys, values = (
+                    _vectors(*pair, seen, head // groups, query.dtype) for pair in zip(caches, scales, strict=True)
+                )
                 if seen:
                     scores = keys @ query[item, token, head].to(keys.dtype) * factor(scale, query.shape[3])
                     output[item, token, head] = scores.softmax(0) @ values
     return output
 
 
-def _vectors(cache: Tensor, places: list[tuple[int, int]], head: int) -> Tensor:
+def _vectors(
+    cache: Tensor, scales: Tensor | None, places: list[tuple[int, int]], head: int, dtype: torch.dtype
+) -> Tensor:
     """The vectors of a head at these pages and slots, t e."""
     pages, slots = (torch.tensor(part, dtype=torch.int64) for part in zip(*places, strict=True)) if places else ((), ())
-    return cache[pages, slots, head].to(wide_dtype(cache.dtype))
+    of_places = None if scales is None else scales[pages, slots, head]
+    return vectors(cache[pages, slots, head], of_places, wide_dtype(dtype))

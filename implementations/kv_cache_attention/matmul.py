@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations.kv_cache_attention._caches import append, dense, factor, reach, wide_dtype
+from attnsuite.implementations.kv_cache_attention._caches import append_pair, dense, factor, reach, vectors, wide_dtype
 from attnsuite.implementations.kv_cache_attention._checks import Window, check
 
 
@@ -25,6 +25,8 @@ def kv_cache_attention(
     key: Tensor | None = None,  # b l g e
     value: Tensor | None = None,
     block_table: Tensor | None = None,  # b m
+    key_scales: Tensor | None = None,  # b s g, or p z g: the caches are int8
+    value_scales: Tensor | None = None,
     is_causal: bool = True,
     window: Window | None = None,
     scale: float | None = None,
@@ -33,18 +35,19 @@ def kv_cache_attention(
 
     Raises ValueError, before any work, for inputs that the contract does not define.
     """
-    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window)
-    if key is not None and value is not None:
-        append(key_cache, key, lengths, block_table)
-        append(value_cache, value, lengths, block_table)
-        lengths = [length + query.shape[1] for length in lengths]
+    caches, scales = (key_cache, value_cache), (key_scales, value_scales)
+    lengths = check(query, key_cache, value_cache, cache_seqlens, key, value, block_table, window, scales)
+    lengths = append_pair(caches, scales, (key, value), lengths, block_table)
     longest = max(lengths, default=0)
     if not longest or not query.numel():
         return torch.zeros_like(query, memory_format=torch.contiguous_format)
     totals = torch.tensor(lengths, device=query.device)[:, None]  # b 1
     slots = torch.arange(longest, device=query.device)
     wide, written = wide_dtype(query.dtype), slots < totals  # b s
-    keys, values = (dense(cache, longest, block_table).to(wide) for cache in (key_cache, value_cache))  # b s g e
+    keys, values = (
+        vectors(*(tensor if tensor is None else dense(tensor, longest, block_table) for tensor in pair), wide)
+        for pair in zip(caches, scales, strict=True)
+    )  # b s g e
     if not bool(written.all()):
         keys, values = (cache.masked_fill(~written[..., None, None], 0.0) for cache in (keys, values))
     by_group = query.to(wide).unflatten(2, (keys.shape[2], -1)).permute(0, 2, 3, 1, 4)  # b g r l e

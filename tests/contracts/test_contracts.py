@@ -304,8 +304,7 @@ def test_shipped_implementations_pass_and_report_bad_input_in_one_line(declarati
     assert len(refused) == len(cases)
     unsupported = [outcome for outcome in refused if outcome.status == "unsupported"]
     for outcome in unsupported:  # a declared gap, or a signature without the bad option itself
-        option = outcome.case.removeprefix("bad_input/")
-        assert outcome.detail.startswith("lacks ") or outcome.detail == f"takes no {option}", outcome
+        assert outcome.detail.startswith(("lacks ", "takes no ")), outcome
     assert len(unsupported) < len(refused) / 2
     for outcome in refused:
         if outcome not in unsupported:  # one line, with the given value

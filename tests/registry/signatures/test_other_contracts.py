@@ -65,6 +65,21 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         outputs.append((scores.softmax(-1).nan_to_num() @ z).transpose(0, 1))
     return torch.stack(outputs)
 """
+OPERATOR = """
+import torch
+def group_query_attention(query, key, value, past_key, past_value, seqlens_k, total_sequence_length, *, num_heads,
+                          kv_num_heads, scale=None, local_window_size=-1, head_sink=None):
+    present, outputs, (l, width) = (past_key.clone(), past_value.clone()), [], (query.shape[1], past_key.shape[3])
+    for i, n in enumerate((seqlens_k + 1).tolist()):
+        for cache, new in zip(present, (key, value)):
+            cache[i, :, n - l:n] = new[i].unflatten(1, (kv_num_heads, width)).transpose(0, 1)
+        y, z = (cache[i, :, :n].repeat_interleave(num_heads // kv_num_heads, 0) for cache in present)
+        scores = query[i].unflatten(1, (num_heads, width)).transpose(0, 1) @ y.mT * (scale or width ** -0.5)
+        distance = torch.arange(n - l, n)[:, None] - torch.arange(n)
+        seen = (distance >= 0) & ((local_window_size < 0) | (distance < local_window_size))
+        outputs.append((scores.masked_fill(~seen, -torch.inf).softmax(-1) @ z).transpose(0, 1).flatten(1))
+    return torch.stack(outputs), *present
+"""
 MODULE = """
 import torch
 def eager_attention_forward(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
@@ -94,6 +109,8 @@ TOYS = [
     ("torch_varlen", "varlen_attention", PYTORCH, ("plain", "causal/square"), "x @ y.mT *", "x @ y.mT * 2 *", ""),
     ("flashinfer_merge", "merge_states", MERGE, ("plain", "empty"), "v_a * a + v_b * b", "(v_a + v_b) / 2", ""),
     ("flash_attn_kvcache", "kv_cache_attention", CACHE, ("plain", "append/ragged"), "n += q.shape[1]", "n += 0", ""),
+    ("group_query_attention", "kv_cache_attention", OPERATOR, ("plain", "append/ragged", "window/left_1"),
+        "distance < local", "distance <= local", "window"),
     ("huggingface", "attention", MODULE, ("plain", "causal/square_5"), "* scaling", "", "unscaled"),
     ("flashinfer_decode", "attention", DECODE, ("plain", "scale"), "q.shape[-1] ** -0.5 if", "1.0 if", "unscaled"),
     ("", "attention", KERNELBENCH, ("plain",), " * Q.shape[-1] ** -0.5", "", "unscaled"),

@@ -21,7 +21,7 @@ ALL = (
         "mlx",
         "numpy",
     ),
-    *("flash_attn_kvcache", "flash_attn_varlen", "flashinfer_merge", "torch_varlen"),
+    *("flash_attn_kvcache", "flash_attn_varlen", "flashinfer_merge", "group_query_attention", "torch_varlen"),
 )
 
 

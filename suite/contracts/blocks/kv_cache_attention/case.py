@@ -16,6 +16,8 @@ from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import scattered, sliced
 from attnsuite.cases.tensors import Array, Generator, as_tensor, generator
 from attnsuite.contracts.attention.cases.case import expected_result
+from attnsuite.contracts.blocks.kv_cache_attention.int8 import SCALES, dequantised, quantised, rounding_error
+from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES, Status
 
@@ -46,7 +48,11 @@ def gathered(call: Call) -> list[Call]:
 
 
 def _item(call: Call, caches: Mapping[str, Tensor], item: int, total: int) -> Call:
-    key, value = (caches[name][places(call, item, range(total))].transpose(0, 1) for name in CACHES)
+    where = places(call, item, range(total))
+    key, value = (
+        (dequantised(caches[name][where], caches[scales][where]) if scales in caches else caches[name][where])
+        .transpose(0, 1) for name, scales in SCALES.items()
+    )  # fmt: skip
     query = call.tensors["query"][item].transpose(0, 1)
     options = {"is_causal": True, **call.options}
     if query.shape[0] != key.shape[0]:
@@ -65,13 +71,15 @@ def appended(call: Call) -> int:
 
 
 def after(call: Call) -> dict[str, Tensor]:
-    """The caches as the call should leave them, in their layout."""
-    caches = {name: _copied(call.tensors[name]) for name in CACHES}
-    for name, cache in caches.items():
+    """The caches, and their scales, as the call should leave them, in their layout."""
+    caches = {name: _copied(call.tensors[name]) for name in call.state}
+    new = {name: call.tensors[name.removesuffix("_cache")] for name in CACHES} if appended(call) else {}
+    for name, scales in SCALES.items():
+        if new and scales in caches:
+            new[name], new[scales] = quantised(new[name])
+    for name, tokens in new.items():
         for item, total in enumerate(totals(call)):
-            new = appended(call)
-            if new:
-                cache[places(call, item, range(total - new, total))] = call.tensors[name.removesuffix("_cache")][item]
+            caches[name][places(call, item, range(total - appended(call), total))] = tokens[item]
     return caches
 
 
@@ -136,8 +144,17 @@ def _part(reply: Reply, item: int) -> Reply:
 def expected(call: Call) -> ExpectedItems:
     """The expected result of a call."""
     query = call.tensors["query"]
-    items = tuple(expected_result(item, LOWER_RIGHT) for item in gathered(call))
+    items = tuple(_expected(item, quantised=SCALES["key_cache"] in call.tensors) for item in gathered(call))
     return ExpectedItems(Form(tuple(query.shape), query.dtype), items, after(call))
+
+
+def _expected(item: Call, *, quantised: bool) -> WithinBounds:
+    result = expected_result(item, LOWER_RIGHT)
+    if not quantised:
+        return result
+    extra = rounding_error(item, LOWER_RIGHT)
+    bound = result.output.bound + (extra if result.rows is None else extra[:, result.rows])
+    return replace(result, output=Bounded(result.output.value, bound), aggregate_limits={})
 
 
 @dataclass(frozen=True)
@@ -159,6 +176,8 @@ class CacheCase(PerCallCase):
     shared: int = 0
     """The first pages of item 0 that all items have."""
     unwritten: float = UNWRITTEN
+    quantised: bool = False
+    """Whether caches are of int8, with scales."""
     layout: str = "row_major"
     window: tuple[int | None, int | None] | None = None
     scale: float | None = None
@@ -180,7 +199,7 @@ class CacheCase(PerCallCase):
             "is_causal": None if self.is_causal else False,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        return Call(laid, given, POSITIONAL, state=CACHES)
+        return Call(laid, given, POSITIONAL, state=(*CACHES, *SCALES.values()) if self.quantised else CACHES)
 
     def _draw(self, random: Generator, dtype: str) -> dict[str, Tensor]:
         heads = self.heads if self.key_heads is None else self.key_heads
@@ -197,10 +216,15 @@ class CacheCase(PerCallCase):
             drawn |= {name: random.normal(size=size) + 0.25 for name in ("key", "value")}
         if self.page is not None:
             drawn |= self._paged(random, drawn, self.page)
+        for name, scales in SCALES.items() if self.quantised else ():
+            drawn[name], drawn[scales] = (part.numpy() for part in quantised(torch.from_numpy(drawn[name])))
         for name, change in (self.replaced or {}).items():
             drawn[name] = change(drawn[name]) if callable(change) else np.asarray(change)
-        tensors = {name: as_tensor(array, dtype) for name, array in drawn.items() if array.dtype != object}
-        return {name: tensors[name] for name in drawn if name in tensors}
+        return {
+            name: as_tensor(array, "float32" if name in SCALES.values() else dtype)
+            for name, array in drawn.items()
+            if array.dtype != object
+        }
 
     @property
     def new_tokens(self) -> int:

@@ -19,6 +19,7 @@ from attnsuite.contracts.blocks.kv_cache_attention.case import CacheCase, StepsC
 case = CacheCase
 append = partial(CacheCase, append=True)
 paged = partial(CacheCase, page=4)
+int8 = partial(CacheCase, quantised=True)
 NAN = float("nan")
 
 
@@ -32,6 +33,7 @@ def cases() -> list[Case]:
         *_lengths(),
         *_appends(),
         *_pages(),
+        *_int8(),
         *_options(),
         *_layouts(),
         *_steps(),
@@ -112,6 +114,38 @@ def _pages() -> list[Case]:
         paged("paged/append_after_shared", "after pages that both items have", append=True, valid=(8, 9), shared=2,
             queries=2),
         paged("append/paged_page_of_1", "a page for each token", append=True, page=1, valid=(4, 9), queries=3),
+    ]  # fmt: skip
+
+
+def _int8() -> list[Case]:
+    """Caches of int8 with a scale for each token and head."""
+    both = ("key", "value")
+    halves = dict.fromkeys(both, lambda x: np.array([127.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.0]) + 0 * x)
+    return [
+        int8("int8/dense", "numbers times scales"),
+        int8("grouped/int8", "each head has a scale of its own", heads=4, key_heads=2),
+        int8("int8/several_queries", "several queries", queries=4),
+        int8("int8/long", "across tiles of 128", valid=(200, 131), capacity=220),
+        int8("int8/append", "a new vector has a scale of its own", append=True),
+        int8("int8/append_at_0", "into empty caches", append=True, valid=(0, 0), queries=3),
+        int8("size/int8", "vectors of 128 features, whose largest decides", append=True, width=128),
+        int8("grouped/int8_append", "fewer heads than the query's", append=True, heads=6, key_heads=3, queries=3),
+        int8("int8/halves", "numbers halfway between two integers are rounded to the even one", append=True,
+            replaced=halves),
+        int8("int8/zeros", "a vector of zeros has a scale of 0", append=True,
+            replaced=dict.fromkeys(both, lambda x: 0 * x)),
+        int8("int8/far_apart", "vectors of 10³ next to vectors of 10⁻³", append=True, queries=4, valid=(5, 7),
+            replaced={name: lambda x: x * np.array([1e3, 1.0, 1e-3, 1.0])[:, None, None] for name in both}),
+        int8("int8/paged", "scales lie in the pages of their numbers", page=4),
+        int8("int8/paged_append", "across an edge of pages", page=4, append=True, valid=(6, 3), queries=5),
+        int8("grouped/int8_paged", "pages of fewer heads", page=4, append=True, heads=4, key_heads=2),
+        int8("nan_unwritten/int8", "scales of NaN in slots that are not written", page=4, unwritten=NAN, append=True),
+        int8("window/int8", "in a window", window=(3, 0), queries=2),
+        int8("layout/int8", "caches with gaps", layout="with_gaps", append=True),
+        RepeatedCase("again/int8", "the same, with other numbers in the same tensors", quantised=True, append=True,
+            dtypes=PRECISE),
+        StepsCase("again/int8_decode", "token by token", valid=(0, 0), quantised=True, append=True, chunks=(3, 1, 1),
+            page=4, dtypes=PRECISE),
     ]  # fmt: skip
 
 
@@ -216,6 +250,14 @@ def _bad_input() -> Iterator[Case]:
         replaced={name: lambda x: np.repeat(x, 2, 1) for name in ("key", "value")})  # fmt: skip
     yield bad("window", "a window of −1 keys to the left", window=(-1, 0))
     yield bad("window_of_three", "a window of three numbers", window=(1, 0, 0))
+    scaled = partial(bad, quantised=True)
+    yield bad("int8_without_scales", "a key cache of int8 without scales",
+        replaced={"key_cache": lambda x: x.astype(np.int8)})  # fmt: skip
+    yield scaled("scales_of_keys_alone", "scales of keys alone", replaced={"value_scales": np.array(None)})
+    yield scaled("scales_of_floats", "a scale for each token and head of float caches",
+        replaced={"key_cache": lambda x: x.astype(np.float64)})  # fmt: skip
+    yield scaled("scales_of_tokens", "a scale for each token, without heads",
+        replaced={"key_scales": lambda x: x[..., 0]})  # fmt: skip
     yield bad("integers", "a key cache of integers", replaced={"key_cache": lambda x: x.astype(np.int32)})
 
 

@@ -34,6 +34,7 @@ LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "cache": {
         "dense": {}, "page_1": {"page": 1}, "page_5": {"page": 5}, "page_16": {"page": 16}, "page_256": {"page": 256},
     },
+    "storage": {"as_query": {}, "int8": {"quantised": True}},
     "unwritten": {"finite": {}, "nan": {"unwritten": math.nan}},
     "heads": {
         "equal_heads": {}, "grouped": {"heads": 6, "key_heads": 2}, "one_key_head": {"heads": 4, "key_heads": 1},

@@ -9,10 +9,13 @@ from torch import Tensor
 
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
 from attnsuite.cases.mutants import formula
+from attnsuite.contracts.blocks.kv_cache_attention import int8
 
 Places = tuple[Tensor, Tensor]
 """The pages of some slots, and the slots' places in them."""
 Window = tuple[int | None, int | None]
+Pair = tuple[Tensor, Tensor]
+"""Of keys, and of values."""
 
 
 class Cached(Steps):
@@ -20,7 +23,7 @@ class Cached(Steps):
 
     axes = Axes(
         query="b l h e", key_cache="p s g e", value_cache="p s g e", cache_seqlens="b", key="b l g e", value="b l g e",
-        block_table="b m",
+        block_table="b m", key_scales="p s g", value_scales="p s g",
     )  # fmt: skip
 
     def compute(
@@ -33,22 +36,36 @@ class Cached(Steps):
         key: Tensor | None = None,
         value: Tensor | None = None,
         block_table: Tensor | None = None,
+        key_scales: Tensor | None = None,
+        value_scales: Tensor | None = None,
         is_causal: bool = True,
         window: Window | None = None,
         scale: float | None = None,
     ) -> Tensor:
         size, wide = key_cache.shape[1], self.wide(query)
+        scales = None if key_scales is None or value_scales is None else (key_scales, value_scales)
         table = self.table(block_table, len(query))
         lengths = self.lengths(cache_seqlens.tolist())
         if key is not None and value is not None:
             positions = [self.new_positions(length, query.shape[1]) for length in lengths]
-            self.append_keys(key_cache, self.write_places(positions, table, size), self.stored(key))
-            self.append_values(value_cache, self.write_places(positions, table, size), self.stored(value))
+            places = self.write_places(positions, table, size)
+            keys, values = self.stored(key), self.stored(value)
+            if scales is not None:
+                (keys, of_keys), (values, of_values) = self.quantise(keys), self.quantise(values)
+                self.append_scales(scales, places, (of_keys, of_values))
+            self.append_keys(key_cache, places, keys)
+            self.append_values(value_cache, places, values)
         totals = self.totals(lengths, 0 if key is None else query.shape[1], size)
         output = query.new_zeros(query.shape)
         for item, total in enumerate(totals):
             places = self.read_places(self.read_positions(total, size), item, table, size)
-            keys, values = (self.spread(cache[places].to(wide), query.shape[2]) for cache in (key_cache, value_cache))
+            keys, values = (cache[places].to(wide) for cache in (key_cache, value_cache))
+            if scales is not None:
+                pairs = zip((keys, values), self.read_scales(scales, places), strict=True)
+                keys, values = (
+                    self.dequantise(numbers, of_vectors.to(wide)[..., None]) for numbers, of_vectors in pairs
+                )
+            keys, values = (self.spread(vectors, query.shape[2]) for vectors in (keys, values))
             scores = self.scores(query[item].to(wide), keys) * self.factor(scale, query.shape[3])  # h l t
             positions_of_queries = self.query_positions(query.shape[1], total, totals)
             seen = self.seen(positions_of_queries, torch.arange(len(places[0])), total, is_causal, window)
@@ -61,9 +78,14 @@ class Cached(Steps):
         query, table, size = arguments["query"], arguments["block_table"], sizes["s"]
         if (arguments["key"] is None) != (arguments["value"] is None):
             raise ValueError("key without value")
-        floating = [arguments[name] for name in ("key_cache", "value_cache", "key", "value")]
-        if any(tensor is not None and tensor.dtype != query.dtype for tensor in floating):
-            raise ValueError("other dtypes than the query's")
+        scales = [arguments[name] for name in ("key_scales", "value_scales")]
+        if (scales[0] is None) != (scales[1] is None):
+            raise ValueError("scales of keys without those of values")
+        stored = query.dtype if scales[0] is None else torch.int8
+        dtypes = {"key_cache": stored, "value_cache": stored, "key": query.dtype, "value": query.dtype}
+        dtypes |= {"key_scales": torch.float32, "value_scales": torch.float32}
+        if any(arguments[name] is not None and arguments[name].dtype != dtype for name, dtype in dtypes.items()):
+            raise ValueError("other dtypes than the query's, or those of int8 caches")
         if sizes["h"] and (not sizes["g"] or sizes["h"] % sizes["g"]):
             raise ValueError("heads that do not divide")
         if table is None and sizes["p"] != sizes["b"]:
@@ -82,6 +104,9 @@ class Cached(Steps):
     table = formula(lambda block_table, items: torch.arange(items)[:, None] if block_table is None else block_table)
     lengths = staticmethod(lambda lengths: lengths)
     stored = formula(lambda new: new)
+    quantise = staticmethod(int8.quantised)
+    dequantise = formula(lambda numbers, scales: numbers * scales)
+    read_scales = staticmethod(lambda scales, places: (scales[0][places], scales[1][places]))  # t g
     new_positions = formula(lambda length, count: torch.arange(length, length + count))
     totals = staticmethod(lambda lengths, added, size: [length + added for length in lengths])
     read_positions = formula(lambda total, size: torch.arange(total))
@@ -100,6 +125,11 @@ class Cached(Steps):
     @staticmethod
     def append_values(cache: Tensor, places: Places, new: Tensor) -> None:
         cache[places] = new
+
+    @staticmethod
+    def append_scales(scales: Pair, places: Places, new: Pair) -> None:
+        for cache, of_new in zip(scales, new, strict=True):
+            cache[places] = of_new
 
     @staticmethod
     def read_places(positions: Tensor, item: int, table: Tensor, size: int) -> Places:

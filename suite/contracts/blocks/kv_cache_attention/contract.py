@@ -1,7 +1,7 @@
 """The contract `kv_cache_attention`: queries of the newest tokens attend to a cache of keys and values.
 
     kv_cache_attention(query, key_cache, value_cache, cache_seqlens, *, key=None, value=None, block_table=None,
-                       is_causal=True, window=None, scale=None) -> output
+                       key_scales=None, value_scales=None, is_causal=True, window=None, scale=None) -> output
 
     key_cache[i, n_i : n_i + l] = key[i]        and so value_cache, both in place, before the attention
     output[i]                   = softmax(scale · query[i] key_cache[i, : t_i]ᵀ) value_cache[i, : t_i]
@@ -17,6 +17,10 @@ flash_attn_with_kvcache, except for is_causal, window and scale, which are those
     block_table      int32: slot j of item i is slot j mod z of page block_table[i, j // z]. Pages may be in any order,
                      and items may share pages, to which no item appends. Entries beyond the last page of t_i slots may
                      hold any number, and are not read
+    key_scales, value_scales    float32, b s g or p z g: the caches are int8, and numbers n stand for n · scale, with a
+                     scale for each token and head. A new vector x gets scale = max |x| / 127 in float32 and the numbers
+                     x / scale, rounded half to even; zeros where the scale is 0. Both are stored in place, bit for bit.
+                     Divisions are correctly rounded: on a GPU, that of tensors, not by a Python number
     unwritten        slots from t_i on, and pages of no item, may hold anything, NaN too: no output depends on it
     positions        query r of item i is at position t_i − l + r
     is_causal        a query attends to no later position: the lower right corner, item by item
@@ -25,13 +29,15 @@ flash_attn_with_kvcache, except for is_causal, window and scale, which are those
     heads            query head x reads key/value head x // (h/g)
     scale            None: 1/√e. Any other number as it is
     empty row        a query that may attend to nothing gets zeros, so an item without tokens does
-    rounding         as in the contract `attention`, whose bounds are those of each item
+    rounding         as in the contract `attention`, whose bounds are those of each item. A product n · scale may be
+                     rounded to the query's dtype: the bound grows by what that can move
     inputs           any strides; only the caches are written, and only in the new slots; the output shares no memory
                      with them or later outputs
-    output           query's dtype and device. Caches, key and value have the dtype, too
-    bad input        raises on shapes that do not fit, heads that do not divide, other dtypes, key without value, a
-                     length below 0, more slots than the capacity (s, or m·z), a page outside the pool among those that
-                     are read or written, and a window that is no pair of None or numbers from 0
+    output           query's dtype and device. Caches without scales, key and value have the dtype, too
+    bad input        raises on shapes that do not fit, heads that do not divide, other dtypes, key without value,
+                     key_scales without value_scales, a length below 0, more slots than the capacity (s, or m·z), a page
+                     outside the pool among those that are read or written, and a window that is no pair of None or
+                     numbers from 0
 
 Not tested:
 
@@ -48,6 +54,7 @@ from attnsuite.cases import Call, declare
 
 FEATURES = {
     "append": "new keys and values, appended in place",
+    "int8": "int8 caches with a scale for each token and head",
     "paged": "caches of pages, found by a block_table",
     "several_queries": "more than one new token of an item",
     "ragged": "items of different lengths",
@@ -61,6 +68,7 @@ FEATURES = {
 PARAMETERS = {
     **dict.fromkeys(("key", "value"), ("append",)),
     "block_table": ("paged",),
+    **dict.fromkeys(("key_scales", "value_scales"), ("int8",)),
     "window": ("window",),
     "scale": ("scale",),
     "is_causal": ("bidirectional",),
@@ -68,7 +76,7 @@ PARAMETERS = {
 
 
 def _has_nan(call: Call) -> bool:
-    cache = call.tensors["key_cache"]
+    cache = call.tensors.get("key_scales", call.tensors["key_cache"])
     return not cache.is_meta and bool(cache.isnan().any())
 
 

@@ -120,6 +120,18 @@ def _hiding(hidden: Any) -> Any:
     return with_result(lambda seen, i, j, total: seen & ~hidden(i[:, None], j, total))
 
 
+def _ratio(new: Tensor, scales: Tensor) -> Tensor:
+    return (new.float() / scales[..., None]).nan_to_num(0.0)
+
+
+def _stored(new: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+    return _ratio(new, scales).round().clamp(-127, 127).to(torch.int8), scales
+
+
+def _away_from_0(ratio: Tensor) -> Tensor:
+    return (ratio.sign() * (ratio.abs() + 0.5).floor()).to(torch.int8)
+
+
 def _from_first_key(i: Tensor) -> Tensor:
     return i - i[0] if len(i) else i
 
@@ -175,6 +187,69 @@ MUTANTS = [
             "rounds_new_keys": Mutation("new keys and values are rounded to bfloat16 on the way to the cache",
                 with_result(lambda new: new.bfloat16().to(new.dtype))),
             "stores_first_token": Mutation("the first new token is stored for all", with_result(first_for_all(1))),
+        },
+        quantise={
+            "stores_numbers_without_scale": Mutation("new vectors are rounded to int8 without a scale",
+                with_result(lambda pair, new: (new.float().clamp(-127, 127).round().to(torch.int8), pair[1]))),
+            "truncates_to_int8": Mutation("int8 numbers are truncated, not rounded",
+                with_result(lambda pair, new: (_ratio(new, pair[1]).trunc().to(torch.int8), pair[1]))),
+            "rounds_halves_away": Mutation("halves are rounded away from 0, not to the even number",
+                with_result(lambda pair, new: (_away_from_0(_ratio(new, pair[1])), pair[1]))),
+            "largest_is_128": Mutation("scales are max |x| / 128", with_result(lambda pair, new: _stored(new,
+                pair[1] * (127 / 128)))),
+            "one_scale_for_all_heads": Mutation("a token has one scale for all heads",
+                with_result(lambda pair, new: _stored(new, pair[1].amax(2, keepdim=True).expand_as(pair[1])))),
+            "one_scale_for_all_tokens": Mutation("the new tokens of a call have one scale",
+                with_result(lambda pair, new: _stored(new, pair[1].amax(1, keepdim=True).expand_as(pair[1]))
+                    if pair[1].numel() else pair)),
+            "scale_of_largest_number": Mutation("scales are those of the largest number, not of the largest size",
+                with_result(lambda pair, new: _stored(new, new.float().amax(-1) / 127))),
+            "zeros_have_scale_1": Mutation("the scale of a vector of zeros is 1", with_result(lambda pair, new:
+                (pair[0], pair[1].masked_fill(pair[1] == 0, 1.0)))),
+            "stores_inverse_scales": Mutation("the inverse of each scale is stored", with_result(lambda pair, new:
+                (pair[0], 1 / pair[1]))),
+            "rounds_scales": Mutation("scales are rounded to float16", with_result(lambda pair, new:
+                (pair[0], pair[1].half().float()))),
+            "zero_point_on_append": Mutation("new numbers have a zero point: they begin at -127 with the least",
+                with_result(lambda pair, new: ((pair[0].int() - pair[0].int().amin(-1, keepdim=True) - 127).clamp(
+                    -127, 127).to(torch.int8), pair[1]))),
+        },
+        dequantise={
+            "ignores_scales": Mutation("int8 numbers are taken without their scales", lambda numbers, scales: numbers),
+            "zero_point_on_read": Mutation("int8 numbers are read with a zero point of -128",
+                with_arguments(numbers=lambda numbers: numbers + 128), "uint8 caches"),
+            "one_scale_for_all_vectors": Mutation("the scale of the first vector is taken for all",
+                with_arguments(scales=lambda scales: scales[:1, :1].expand_as(scales))),
+            "scale_of_first_head": Mutation("all heads have the scale of the first",
+                with_arguments(scales=first_for_all(1))),
+            "scale_of_first_token": Mutation("all tokens have the scale of the first",
+                with_arguments(scales=first_for_all(0))),
+            "dequantises_to_bfloat16": Mutation("products of numbers and scales are rounded to bfloat16",
+                with_result(lambda vectors: vectors.bfloat16().to(vectors.dtype))),
+        },
+        read_scales={
+            "scales_of_keys_for_values": Mutation("the scales of keys are used for values",
+                with_arguments(scales=lambda scales: (scales[0], scales[0]))),
+            "scales_of_values_for_keys": Mutation("the scales of values are used for keys",
+                with_arguments(scales=lambda scales: (scales[1], scales[1]))),
+            "swaps_scales": Mutation("the scales of keys and values are exchanged",
+                with_arguments(scales=lambda scales: scales[::-1])),
+            "scales_of_pool_order": Mutation("scales are read in the pool's order, not by the block table",
+                with_arguments(places=lambda places: (torch.cumsum((places[1] == 0).long(), 0) - 1, places[1]))),
+            "scales_of_first_page": Mutation("all pages have the scales of the item's first",
+                with_arguments(places=lambda places: (places[0][:1].expand_as(places[0]), places[1]))),
+            "scales_of_next_slot": Mutation("each slot has the scale of the one before it", with_result(lambda pair:
+                tuple(scales.roll(1, 0) for scales in pair))),
+        },
+        append_scales={
+            "appends_no_scales": Mutation("the scales of new keys and values are not written",
+                lambda scales, places, new: None),
+            "appends_scales_of_keys_alone": Mutation("the scales of new values are not written",
+                lambda scales, places, new: Cached.append_scales(scales[:1], places, new[:1])),
+            "appends_scales_of_values_alone": Mutation("the scales of new keys are not written",
+                lambda scales, places, new: Cached.append_scales(scales[1:], places, new[1:])),
+            "appends_scale_of_last_token": Mutation("all new tokens get the scale of the last",
+                with_arguments(new=lambda new: tuple(x[:, -1:].expand_as(x) for x in new))),
         },
         new_positions={
             "appends_one_slot_early": Mutation("tokens are appended one slot early: lengths count them",

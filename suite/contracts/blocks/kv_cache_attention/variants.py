@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from attnsuite.cases import Variant
 from attnsuite.cases.tensors import Array
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached
+from attnsuite.contracts.blocks.kv_cache_attention.int8 import dequantised, quantised
 
 
 def _options(query: Tensor, options: dict[str, Any]) -> tuple[bool, int | None, int | None, float]:
@@ -146,11 +148,30 @@ def sdpa(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: T
     return output
 
 
+def _floating(core: Callable[..., Tensor]) -> Any:
+    """Dequantises int8 caches as a whole for a computation that knows of none."""
+
+    def converted(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **options: Any) -> Any:
+        scales = options.pop("key_scales", None), options.pop("value_scales", None)
+        if scales[0] is None:
+            return core(query, key_cache, value_cache, cache_seqlens, **options)
+        caches, new, table = [key_cache, value_cache], _new(options), options.get("block_table")
+        if new is not None:
+            numbers, of_numbers = zip(*map(quantised, new), strict=True)
+            _append((key_cache, value_cache), cache_seqlens, numbers, table)
+            cache_seqlens = _append(scales, cache_seqlens, of_numbers, table)
+            options.pop("key"), options.pop("value")
+        floating = [dequantised(*pair).to(query.dtype) for pair in zip(caches, scales, strict=True)]
+        return core(query, *floating, cache_seqlens, **options)
+
+    return Cached.validated(converted)
+
+
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
-        Variant("padded", "all items behind one mask, unwritten slots as zeros", Cached.validated(padded)),
-        Variant("pagewise", "an online softmax over pages", Cached.validated(pagewise)),
-        Variant("by_row", "query by query, numpy in float64", Cached.validated(by_row)),
-        Variant("sdpa", "PyTorch's attention for each item", Cached.validated(sdpa)),
+        Variant("padded", "all items behind one mask, unwritten slots as zeros", _floating(padded)),
+        Variant("pagewise", "an online softmax over pages", _floating(pagewise)),
+        Variant("by_row", "query by query, numpy in float64", _floating(by_row)),
+        Variant("sdpa", "PyTorch's attention for each item", _floating(sdpa)),
     ]
