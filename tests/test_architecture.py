@@ -105,7 +105,7 @@ BUDGETS = {
     "contracts": 27710,
     "registry": 5280,
     "worker": 3850,
-    "machine": 660,
+    "machine": 700,
     "results": 2140,
     "conformance": 3600,
     "benchmark": 5100,

@@ -12,6 +12,7 @@ from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.cases.contract import PROFILES, QUICK
 from attnsuite.conformance.known import Xfail, read_xfails
 from attnsuite.conformance.selection import matches, nothing_matches
+from attnsuite.machine import cuda
 from attnsuite.model import BAD_INPUT, DTYPES, Shard, UsageError
 from attnsuite.model.limits import (
     TIME_LIMIT,
@@ -98,18 +99,14 @@ class CheckRequest:
 
 
 def check_device(device: str) -> None:
-    """Raise UsageError if this machine has no such device."""
+    """Raise UsageError if this machine has no such device, or if PyTorch cannot use it."""
     check_name_of_device(device)
     try:
         kind, index = torch.device(device).type, torch.device(device).index or 0
     except RuntimeError:  # an index that torch does not accept
         raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
-    if kind == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if count == 0:
-            raise UsageError(f"no device {device}: torch {torch.__version__} finds no CUDA device; use --device cpu")
-        if index >= count:
-            raise UsageError(f"no device {device}: this machine has {count}, cuda:0 to cuda:{count - 1}")
+    if kind == "cuda" and (problem := cuda.problem(index)):
+        raise UsageError(f"no device {device}: {problem}")
 
 
 def requested(

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 _OUT_OF_MEMORY = (
     *("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation"),
-    *("resource_exhausted", "unable to allocate"),
+    *("resource_exhausted", "unable to allocate", "status_alloc_failed"),
 )
 """Libraries' words for too little memory, in lower case."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -103,10 +104,11 @@ def _cuda_memory(call: Callable[[], Any], device: str) -> dict[str, float | None
 
 
 def device_uuid(device: str) -> str:
-    """NVML's UUID of a CUDA device; empty for other devices."""
-    if torch.device(device).type != "cuda":
-        return ""
-    return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+    """NVML's UUID of a CUDA device; empty for other devices, and for one whose memory another process exhausts."""
+    if torch.device(device).type == "cuda":
+        with suppress(RuntimeError):
+            return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+    return ""
 
 
 def _allocates(size: int) -> Callable[[], Any]:

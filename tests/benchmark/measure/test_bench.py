@@ -100,6 +100,11 @@ def raises(error: BaseException) -> Callable[..., Any]:
         (torch.OutOfMemoryError("CUDA"), "out_of_memory", "OutOfMemoryError: CUDA"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "out_of_memory", None),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying"), "out_of_memory", None),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            "out_of_memory",
+            None,
+        ),
         (RuntimeError("std::bad_alloc"), "out_of_memory", None),
         (EscapedWork("elsewhere"), "refused", "elsewhere"),
         (DishonestTiming("it caches outputs"), "refused", "it caches outputs"),
