@@ -22,7 +22,7 @@ from attnsuite.model import Machine, Run
 
 DISTRIBUTIONS = (
     "attnsuite", "torch", "numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxscript", "jax", "jaxlib", "triton",
-    "flash-attn", "xformers", "scipy", "mpmath",
+    "flash-attn", "xformers", "mlx", "scipy", "mpmath",
 )  # fmt: skip
 """Packages on which an output or a time may depend."""
 _MARKETING = re.compile(r"\((?:R|TM|C)\)|@.*|\b\d+-Core\b|\bw/.*|\bwith Radeon.*|\b(?:CPU|Processor)\b", re.IGNORECASE)

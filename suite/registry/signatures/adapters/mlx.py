@@ -18,6 +18,8 @@ from attnsuite.registry.signatures.signature import Signature, SignatureCall
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """The scale, and one mask: MLX takes no second one."""
     options: dict[str, Any] = {"scale": call.scale}
+    if call.mask is not None and call.is_causal:
+        raise NotImplementedError('a mask together with causal: mask is an array or "causal"')
     if call.mask is not None:
         options["mask"] = call.mask
     elif call.is_causal:
