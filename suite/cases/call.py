@@ -50,6 +50,8 @@ class Call:
     """Inputs that the call may write in place: the reply has them as they are afterwards."""
     requires_gradient: tuple[str, ...] = ()
     """Inputs whose gradient a later call requests, by `backward_of`."""
+    parameters: tuple[str, ...] = ()
+    """Inputs that are passed as an `nn.Parameter`."""
     backward_of: int | None = None
     """Instead of a call, the backward pass of an earlier call, counted from 0, runs (again), with this call's output
     gradient. The reply's output is that of the earlier call, as it is now."""

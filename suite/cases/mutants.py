@@ -167,8 +167,11 @@ def at_sizes(
 
     rows = dict(map(row, sizes))
     if fit is not None:
-        suggest, first = fit, next(iter(rows))
-        rows[first] = rows[first]._replace(fit=lambda call, reply: dict(map(row, suggest(call, reply))))
+        suggest = fit
+        rows = {
+            text: mutation._replace(fit=lambda call, reply: dict(map(row, suggest(call, reply))))
+            for text, mutation in rows.items()
+        }
     return rows
 
 

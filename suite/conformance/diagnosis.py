@@ -173,7 +173,7 @@ class Diagnostician:
         """How many results without a name each mutant gets clearly wrong in another way."""
         self.refuted: set[str] = set()
         """The mutants that are clearly wrong where the implementation passes."""
-        self.examined = 0
+        self.results = self.examined = 0
         self.work = self.work_on_pairs = 0.0
         self._passed: list[tuple[Case, str]] = []
         self._noted: list[tuple[Case, str]] = []
@@ -191,6 +191,7 @@ class Diagnostician:
         Where error bounds are so loose that many mutants would match, only an established one does.
         """
         self._left_out = False
+        self.results += 1
         diagnosis = self._diagnosis(WrongResult(case, calls, replies, expected))
         return diagnosis if diagnosis.says else replace(diagnosis, exhaustive=not self._left_out)
 
@@ -207,11 +208,23 @@ class Diagnostician:
         return _together(confirmed[0]) if len(confirmed) == 1 else None
 
     def is_doubtful(self, diagnosis: Diagnosis) -> bool:
-        """Whether each mutant of a diagnosis explains fewer results than it contradicts: some match by chance.
+        """Whether each mutant of a diagnosis matches by chance.
 
         A result that shows only part of a mistake, as rows that are all hidden do, may equal another mutant.
         """
-        return bool(diagnosis.mutants) and all(self.unlike[name] > self.matches[name] > 0 for name in diagnosis.mutants)
+        return bool(diagnosis.mutants) and all(map(self._by_chance, diagnosis.mutants))
+
+    def _by_chance(self, name: str) -> bool:
+        """Whether a mutant explains fewer results than it contradicts, or few, and is wrong in tests that pass."""
+        if self.unlike[name] > self.matches[name] > 0:
+            return True
+        few, mutant = 0 < self.matches[name] < min(ESTABLISHED, self.results), self.mutants.get(name)
+        if not few or mutant is None:
+            return False
+        families = {case.partition("/")[0] for case in self.cases[name]}
+        tests = sorted(self._noted, key=lambda test: test[0].family not in families)[:PASSED_PER_LOOK]
+        tried = self._affordable(tests, cost=1.0, more_work=WORK_ON_ESTABLISHED)
+        return any(self._wrong_at(case, dtype, [mutant]) for case, dtype in tried)
 
     def explains(
         self, name: str, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any
@@ -254,7 +267,7 @@ class Diagnostician:
 
     def _fit(self, wrong: WrongResult) -> None:
         """Add the mutants whose sizes or numbers this result suggests."""
-        for mutant in filter(lambda mutant: mutant.fitted, self._mutants):
+        for mutant in {mutant.family: mutant for mutant in self._mutants if mutant.fitted}.values():
             for call, reply in zip(wrong.calls, wrong.replies, strict=True):
                 for fitted in mutant.fitted(call, reply) if mutant.fitted and reply.output is not None else ():
                     self.mutants.setdefault(fitted.name, fitted.under(self.conventions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -29,24 +30,33 @@ def wrong_places(results: Sequence[Wrong]) -> str:
 
     `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`
     """
-    names = list(dict.fromkeys(name for result in results for name in result))
+    counts = Counter(name for result in results for name in result)
+    names = [name for name, count in counts.items() if 2 * count >= len(results)]
     judged = {name: [result[name] for result in results if name in result] for name in names}
     wrong = {name: [tensor for tensor in tensors if tensor[0].any()] for name, tensors in judged.items()}
-    name = next((name for name in names if len(wrong[name]) == len(judged[name])), "")
-    if len(results) < MIN_RESULTS or len(wrong.get(name, ())) < MIN_RESULTS:
+    affected = [name for name in names if wrong[name]]
+    if len(results) < MIN_RESULTS or not affected:
         return ""
-    parts = [part for axis in (-4, -3, -2, -1) if (part := _pattern([places for places, *_ in wrong[name]], axis))]
-    value = _value(wrong[name])
-    others = [other for other in names if wrong[other]]
+    first = affected[0]
+    tensors = wrong[first] if len(wrong[first]) == len(judged[first]) >= MIN_RESULTS else []
+    parts = [part for axis in (-4, -3, -2, -1) if (part := _pattern([places for places, *_ in tensors], axis))]
     if parts:
-        subject = f"only {' in '.join(reversed(parts))} of the {name} is wrong"
-    elif name != "output" and len(others) < len(names):
-        subject = f"only the {' and the '.join(others)} {'is' if len(others) == 1 else 'are'} wrong"
-    elif value:
-        subject = f"the {name} is wrong"
+        subject = f"only {' in '.join(reversed(parts))} of the {first} is wrong"
+    elif first != "output" and len(affected) < len(names):
+        subject = f"only {_joined(affected)} {'is' if len(affected) == 1 else 'are'} wrong"
+        tensors = [tensor for name in affected for tensor in wrong[name]]
     else:
+        subject = f"the {first} is wrong"
+    value = _value(tensors) if tensors else ""
+    if not value and subject.startswith("the"):
         return ""
     return f"{subject}{value and f', and {value}'}"
+
+
+def _joined(names: Sequence[str]) -> str:
+    """`the gradients of query and key`."""
+    inputs = " and ".join(name.removeprefix("gradient of ") for name in names)
+    return f"the gradient{'s' if len(names) > 1 else ''} of {inputs}"
 
 
 def _value(tensors: Sequence[Judged]) -> str:

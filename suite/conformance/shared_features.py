@@ -17,6 +17,8 @@ SPARE_CASES = 1
 MAX_PASSING_SHARE = 0.3
 """The share of the tests with all the features that may pass, if the sentence says so: where a mask hides nothing, no
 mistake in it can show."""
+MAX_SHARE_OF_PASSING = 0.2
+"""The share of all passing tests that may have the features, where no rule has fewer: it still says where to look."""
 MIN_PASSING_CASES, MIN_PASSING_RATIO = 2, 0.2
 """The passing cases without the features that a sentence needs, and their tests per failing test. With fewer, features
 that nearly every test has would separate by chance."""
@@ -77,7 +79,7 @@ def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> Rul
     candidates = sorted((f for f, share in shares.items() if share**cases <= MAX_CHANCE), key=shares.__getitem__)
     candidates = candidates[:CANDIDATES]
     a_few = min(int(len(failing) * MAX_PASSING_SHARE / (1 - MAX_PASSING_SHARE)), (len(passing) - 1) // 2)
-    for allowed in (0, a_few):
+    for allowed in (0, a_few, int(len(passing) * MAX_SHARE_OF_PASSING)):
         for count in range(1, min(MAX_FEATURES, cases - SPARE_CASES) + 1):
             if rule := _rule(candidates, passing_with, count, allowed):
                 exceptions = _all_of(rule, passing_with)

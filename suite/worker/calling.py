@@ -349,6 +349,8 @@ def split_weights(returned: Any, second: str = "") -> tuple[Any, Mapping[str, An
 def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> ForwardPass:
     for name in (*call.gradient_of, *call.requires_gradient):
         inputs[name].requires_grad_(True)
+    for name in call.parameters:
+        inputs[name] = torch.nn.Parameter(inputs[name], inputs[name].requires_grad)
     if call.seed is not None:  # without a CUDA device torch.manual_seed takes a millisecond to prepare for one
         (torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed)(call.seed)
     with torch.inference_mode() if call.inference else torch.set_grad_enabled(call.grad_mode):

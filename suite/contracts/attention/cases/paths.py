@@ -177,7 +177,12 @@ def layouts() -> Sequence[Case]:
 
 def types() -> Sequence[Case]:
     """Numbers as callers compute them."""
-    return [case("scale/of_numpy", "1 / np.sqrt(e) is a numpy.float64, which is a float", scale=0.7 * np.float64(1.0))]
+    bias = case("mask_gradient/parameter", "a learned bias is an nn.Parameter", mask=Mask("float", "everything"),
+        gradient_of=(*INPUTS, "attn_mask"))  # fmt: skip
+    return [
+        case("scale/of_numpy", "1 / np.sqrt(e) is a numpy.float64, which is a float", scale=0.7 * np.float64(1.0)),
+        LayoutCase(bias, lambda call: replace(call, parameters=("attn_mask",))),
+    ]
 
 
 def cases() -> list[Case]:

@@ -209,9 +209,16 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
         for name, words, keys in (("", "", 0), ("_over_16_keys", " and more than 16 keys", 16))
     },
     "of_numpy": ("if it is a number of numpy", lambda call: type(call["scale"]).__module__ == "numpy"),
+    "that_is_a_parameter": ("if it is a parameter", lambda call: isinstance(call["attn_mask"], torch.nn.Parameter)),
     "that_is_no_float": (
         "if its type is neither int nor float",
         lambda call: call["scale"] is not None and type(call["scale"]) not in (int, float),
+    ),
+    "without_keys": ("without keys", lambda call: not call.keys),
+    "without_queries": ("without queries", lambda call: not call.queries),
+    "with_mask_and_no_items": (
+        "with a mask, where there are no items",
+        lambda call: call["attn_mask"] is not None and 0 in call.query.shape[:-2],
     ),
     "with_dropout_and_no_keys": ("without keys, with dropout", lambda call: not call.keys and call["dropout_p"] > 0),
     "in_a_window_without_keys": (
@@ -245,6 +252,8 @@ def in_places(
         "for_one_query": "decoding paths",
         "without_grad_mode": "paths for evaluation",
         "without_gradient": "kernels that take evaluation for granted",
+        "without_keys": "flash-attention issue 2470",
+        "without_queries": "flash-attention issue 2470",
     }
     return {
         f"{name}_{place}": Mutation(

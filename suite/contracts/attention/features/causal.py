@@ -153,9 +153,6 @@ VISIBLE = mutants(
             "pytorch issue 195910"),
         "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query",
             lambda grid, call: _visible(grid, call) | (grid.i >= 64)),
-        "aligns_causal_at_the_end_with_mask": Mutation(
-            "with a mask as well, the causal mask is aligned at the lower right",
-            lambda grid, call: visible(grid, True, {"causal": "lower_right"} if call["attn_mask"] is not None else {})),
         **in_places("ignores_causal", "is_causal is ignored", _unless, "with_mask", "with_fewer_queries", "with_more_queries",
             "for_one_query", "when_grouped", "with_dropout", "in_rank_2"),
         "counts_causal_among_shown_keys": Mutation(

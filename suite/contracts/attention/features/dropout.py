@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
-from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import (
-    Condition,
     Dense,
     Partial,
     Tile,
@@ -123,6 +122,14 @@ def _repeated(axis: int, count: int) -> Any:
     return step
 
 
+def _still_for_one_query(weights: Tensor, p: float) -> Tensor:
+    state = torch.get_rng_state()
+    dropped = dropout(weights, p)
+    if weights.shape[-2] == 1:
+        torch.set_rng_state(state)
+    return dropped
+
+
 def normalised(weights: Tensor, p: float) -> Tensor:
     """The mistake of weights that are normalised again."""
     rest = weights * kept(weights, p)
@@ -165,11 +172,6 @@ def _in_groups(call: AttentionCall) -> Any:
     return step
 
 
-def _ignored(where: Condition) -> StepChange:
-    """Dropout is ignored in some calls."""
-    return with_arguments(call=lambda call: call.but(dropout_p=0.0) if where(call) else call)
-
-
 INSTEAD = mutants(
     Whole,
     attention={
@@ -179,9 +181,6 @@ INSTEAD = mutants(
         "drops_at_probability_zero": Mutation("at p = 0, a tenth of the weights is dropped",
             with_arguments(call=lambda call: call.but(dropout_p=call["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)"),
-        "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query",
-            _ignored(lambda call: call.queries == 1 and call["dropout_p"] < 1), "decoding paths"),
-        **in_places("ignores_dropout", "dropout is ignored", _ignored, "without_gradient"),
         "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights",
             lambda call: Dense(dropout=_in_groups(call))(call)),
     },
@@ -198,10 +197,9 @@ BACKWARD = mutants(
     keep={
         "backward_drops_anew": Mutation("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
         "backward_ignores_dropout": Mutation("the backward ignores dropout", lambda saved: 1.0),
-        "backward_drops_anew_in_groups": Mutation("with grouped heads, the backward draws other weights to drop",
-            lambda saved: _drawn_anew(saved) if saved.call.grouped else saved.keep),
-        "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop",
-            lambda saved: _drawn_anew(saved) if saved.call.queries == 1 else saved.keep),
+        **in_places("backward_drops_anew", "the backward draws other weights to drop",
+            lambda here: lambda saved: _drawn_anew(saved) if here(saved.call) else saved.keep, "when_grouped",
+            "for_one_query"),
     },
 )  # fmt: skip
 
@@ -255,6 +253,12 @@ ACCEPTED = mutants(
             _never_beyond(256)),
         "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again",
             _repeated(-1, 512)),
+        "repeats_draw_after_512_queries": Mutation("after 512 queries the same weights are dropped again",
+            _repeated(-2, 512)),
+        "stays_in_stream_for_one_query": Mutation("a call with one query does not move the generator on",
+            _still_for_one_query),
+        "gives_nan_for_certain_dropout_beyond_a_tile": Mutation("p = 1 gives NaN beyond 64 keys", lambda weights, p:
+            weights * (float("nan") if p == 1 and weights.shape[-1] > 64 else multiplier(weights, p))),
         "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
         "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256",
             lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),

@@ -11,7 +11,7 @@ from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Hooks, Levels, Step
 from attnsuite.contracts.attention.lazily import np, torch
@@ -152,21 +152,6 @@ SOURCES = mutants(
             _read(lambda head, g: min(head // 2, g - 1))),
     },
 )  # fmt: skip
-
-
-@Dense.instead("expand_heads", "enable_gqa is not served: grouped heads raise an error")
-def refuses_grouped_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-    if key.dim() > 2 and key.shape[-3] != heads:
-        raise RuntimeError(f"The size of tensor a ({heads}) must match the size of tensor b ({key.shape[-3]})")
-    return key, value
-
-
-@Whole.instead("attention", "grouped heads are ignored when there is one query: all read the first key head")
-def reads_first_key_head_for_one_query(call: AttentionCall) -> Any:
-    if not call.grouped or call.queries > 1:
-        return correct(call)
-    key, value = (tensor[..., :1, :, :].expand_as(tensor) for tensor in (call.key, call.value))
-    return correct(replace(call, key=key, value=value))
 
 
 @Dense.instead("receive", "key heads that do not divide the query heads are accepted: some are shared unevenly")

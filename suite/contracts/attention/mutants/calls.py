@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from attnsuite.cases.mutants import Mutation, StepChange, mutants, rounded, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, mutants, rounded, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Condition, Dense, Whole, correct, in_places
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_queries
@@ -139,17 +138,6 @@ def writes_into(name: str) -> Mutation:
     return Mutation(f"the {name} is written to: the caller's tensor changes", attention)
 
 
-def refuses_rank(rank: int, message: str) -> Mutation:
-    """Tensors of this rank raise an error."""
-
-    def refused(call: AttentionCall) -> AttentionCall:
-        if call.rank == rank:
-            raise RuntimeError(message)
-        return call
-
-    return Mutation(f"rank {rank} raises an error", with_arguments(call=refused))
-
-
 def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
@@ -159,22 +147,6 @@ def guesses_layout(call: AttentionCall) -> Any:
     if call.rank < 4 or not alike or call.visible() is not None:
         return correct(call)
     return correct(call.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
-
-
-def _evaluating() -> bool:
-    return not torch.is_grad_enabled()
-
-
-def reads_first_head(call: AttentionCall) -> AttentionCall:
-    if not (_evaluating() and call.grouped):
-        return call
-    first = [tensor[..., :1, :, :].expand_as(tensor) for tensor in (call.key, call.value)]
-    return replace(call, key=first[0], value=first[1])
-
-
-def _without(option: str, default: Any) -> Callable[[Condition], StepChange]:
-    """The mistake of a path that forgets an option."""
-    return lambda here: with_arguments(call=lambda call: call.but(**{option: default}) if here(call) else call)
 
 
 def asks_for_version(output: Tensor) -> Tensor:
@@ -226,34 +198,18 @@ def shares_scratch_between_threads(call: AttentionCall) -> Any:
     return correct(_LEFT["scratch"])
 
 
-EVALUATION = {"causal": ("is_causal", False), "scale": ("scale", None), "dropout": ("dropout_p", 0.0)}
-"""Options that a path for evaluation may forget, and their defaults."""
 AROUND = mutants(
     Whole,
     attention={
         "writes_into_key": writes_into("key"),
-        "ignores_masks_without_grad_mode": Mutation("without grad mode the mask is ignored",
-            with_arguments(call=lambda call: call if torch.is_grad_enabled() else call.unmasked),
-            "pytorch issue 86120 (evaluation fast path)"),
         "rounds_output_when_gradient_is_wanted": Mutation("the output is rounded to bfloat16 when a gradient is wanted",
             with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
             "flash-attention issue 1406"),
         "gives_zeros_outside_main_thread": Mutation("outside the main thread the output is 0",
             with_result(lambda output: output if in_main_thread() else output * 0),
             "flash-attention issue 1957 (wrong stream)"),
-        "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
-        "refuses_rank_3": refuses_rank(3, "query: expected 4 axes, got 3"),
         "guesses_layout_from_sizes": Mutation(
             "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
-        **{
-            name: row
-            for feature, (option, default) in EVALUATION.items()
-            for name, row in in_places(f"ignores_{feature}", f"{option} is ignored", _without(option, default),
-                "without_grad_mode").items()
-        },
-        "reads_first_key_head_without_grad_mode": Mutation(
-            "without grad mode, with grouped heads, all query heads read the first key head",
-            with_arguments(call=reads_first_head), "paths for evaluation"),
         "asks_inference_tensors_for_their_version": Mutation(
             "under inference_mode an error is raised: its tensors have no version", with_result(asks_for_version)),
         "shares_zeros_between_calls": Mutation(

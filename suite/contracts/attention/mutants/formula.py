@@ -62,17 +62,6 @@ def _turned(weights: Tensor) -> Tensor:
     return weights.transpose(-1, -2) if weights.shape[-1] == weights.shape[-2] else weights
 
 
-def raises_without(axis: int, error: Exception) -> StepChange:
-    """An error where an axis of the scores is empty."""
-
-    def refused(scores: Tensor) -> Tensor:
-        if scores.shape[axis] == 0:
-            raise error
-        return scores
-
-    return with_arguments(scores=refused)
-
-
 def finite(change: Callable[[Tensor], Tensor]) -> StepChange:
     """Scores are changed, except those that are −∞."""
     return with_arguments(scores=lambda scores: torch.where(scores == -math.inf, scores, change(scores)))
@@ -154,12 +143,6 @@ MUTANTS = mutants(
             lambda scores, call: _with_epsilon(scores, 1.0)),
         "adds_epsilon_to_sum": Mutation("1e-5 is added to the sum of the exponentials",
             lambda scores, call: _with_epsilon(scores, 1e-5)),
-        "raises_without_keys": Mutation("no keys at all raise an error",
-            raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
-            "flash-attention issue 2470"),
-        "raises_without_queries": Mutation("no queries at all raise an error",
-            raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")),
-            "flash-attention issue 2470"),
         "does_not_subtract_largest": Mutation("the largest score is not subtracted before exponentiation",
             lambda scores, call: normalised(scores.exp()), "pytorch issue 133120",
             others=(divided_by_its_sum, lambda scores, call: divided_by_its_sum(scores, call).nan_to_num(0.0))),

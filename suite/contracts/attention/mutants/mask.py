@@ -200,7 +200,7 @@ AROUND = mutants(
     Dense,
     mask={
         **in_places("ignores_mask", "the mask is ignored", _ignored, "when_grouped", "with_dropout", "for_one_query",
-            "in_rank_3"),
+            "in_rank_3", "without_grad_mode"),
         "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged",
             _changed(_transposed)),
         "uses_first_heads_mask": Mutation("the first head's mask is used for all heads",

@@ -21,9 +21,9 @@ from attnsuite.contracts.attention.computation.forward import (
     in_places,
 )
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
-from attnsuite.contracts.attention.features.dropout import kept
 from attnsuite.contracts.attention.features.mask import is_bool
 from attnsuite.contracts.attention.mutants.inputs import misread
+from attnsuite.contracts.attention.mutants.rounding import beyond_half
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_columns
 
 Change = Callable[[AttentionCall], AttentionCall]
@@ -56,6 +56,12 @@ def tiled_heads(call: AttentionCall) -> AttentionCall:
     return call.changed(lambda tensor: tensor[..., which, :, :], "key", "value")
 
 
+def _with_first_head(call: AttentionCall) -> AttentionCall:
+    if not call.grouped:
+        return call
+    return call.changed(lambda tensor: tensor[..., :1, :, :].expand_as(tensor), "key", "value")
+
+
 def _narrow(call: AttentionCall) -> AttentionCall:
     if call.value_width == call.width or not call.value_width:
         return call
@@ -72,7 +78,7 @@ def aligned_at_end(call: AttentionCall) -> AttentionCall:
 
 
 def _refused(call: AttentionCall) -> AttentionCall:
-    raise RuntimeError("cannot reshape a tensor of 0 elements")
+    raise RuntimeError("this call is not supported")
 
 
 TILES = "at_whole_tiles"
@@ -86,21 +92,27 @@ CALLS = mutants(
         **in_places("ignores_bool_mask", "a boolean mask is ignored", _of_kind(True), TILES, *WIDE, *TALL, *MET,
             *THREADS, "beyond_32_items", "beyond_the_grid", "for_one_query"),
         **in_places("ignores_float_mask", "a float mask is ignored", _of_kind(False), TILES, *WIDE, *TALL,
-            "beyond_64_heads", "for_one_query"),
+            "beyond_64_heads", "for_one_query", "that_is_a_parameter"),
         **in_places("uses_first_querys_mask", "the mask's first row is used for all queries", _only(_first_row_of_mask),
             *TALL),
-        **in_places("ignores_causal", "is_causal is ignored", _without("is_causal", False), TILES, *TALL, *THREADS),
+        **in_places("ignores_causal", "is_causal is ignored", _without("is_causal", False), TILES, *TALL, *THREADS,
+            "without_grad_mode"),
         **in_places("ignores_window", "the window is ignored", _without("window"), TILES, *TALL, *MET),
         **in_places("ignores_scale", "a given scale is ignored", _without("scale"), TILES, *WIDE, *TALL, "of_numpy",
-            "that_is_no_float"),
-        **in_places("ignores_dropout", "dropout is ignored", _without("dropout_p", 0.0), TILES),
+            "that_is_no_float", "without_grad_mode"),
+        **in_places("ignores_dropout", "dropout is ignored", _without("dropout_p", 0.0), TILES,
+            "for_one_query", "without_gradient", "without_grad_mode"),
+        **in_places("reads_first_key_head", "with grouped heads, all query heads read the first key head",
+            _only(_with_first_head), "without_grad_mode", "for_one_query"),
         **in_places("tiles_key_heads", "query head i reads key head i mod g", _only(tiled_heads), TILES, *WIDE, *TALL,
             *(f"in_groups_of_{n}" for n in (3, 5, 6, 7, 12, 16)), "beyond_64_heads", "beyond_the_grid", *THREADS),
         **in_places("crops_values", "the last column of values of another width is 0", _only(_narrow), TILES, *WIDE),
-        **in_places("aligns_causal_at_the_end", "causal is aligned at the lower right", _only(aligned_at_end), TILES),
+        **in_places("aligns_causal_at_the_end", "causal is aligned at the lower right", _only(aligned_at_end), TILES,
+            "with_mask"),
         **in_places("drops_last_key", "the last key is not read",
             _only(lambda call: with_first_keys(call, call.keys - 1)), *THREADS),
-        **in_places("refuses_call", "an error is raised", _only(_refused), "with_dropout_and_no_keys",
+        **in_places("refuses_call", "an error is raised", _only(_refused), "in_rank_2", "in_rank_3", "when_grouped",
+            "without_keys", "without_queries", "with_mask_and_no_items", "with_dropout_and_no_keys",
             "in_a_window_without_keys", "for_gradients_of_groups_without_keys", "without_queries_and_keys",
             "when_causal_without_keys", "for_groups_without_queries"),
     },
@@ -354,16 +366,6 @@ UPSTREAM = mutants(
 # Precision
 
 
-def _in_half_sum(scores: Tensor, mask: Tensor, call: AttentionCall) -> Tensor:
-    """Score and bias are added in float16."""
-    total = scores + mask.to(scores.dtype)
-    return (
-        total
-        if call.query.dtype != torch.float16
-        else total.masked_fill(total.abs().nan_to_num(posinf=0) > 65504, math.inf) * total.sign().nan_to_num()
-    )
-
-
 def _floor(start: float) -> Callable[[Tensor, AttentionCall], Tensor]:
     """The running maximum starts at a finite number, so that rows below it vanish."""
 
@@ -385,10 +387,12 @@ PRECISION = mutants(
             _floor(-start)) for words, start in {"65504": 65504.0, "100000": 1e5}.items()
     },
     float_mask={
-        "adds_bias_in_float16": Mutation("score and bias are added in float16, whose range ends at 65,504", _in_half_sum,
-            dtypes=("float16",)),
+        "adds_bias_in_float16": Mutation("score and bias are added in float16, whose range ends at 65,504",
+            lambda scores, mask, call: beyond_half(scores + mask), dtypes=("float16",)),
     },
 )  # fmt: skip
+
+
 # Draws and state
 
 
@@ -408,35 +412,11 @@ def _shifting(count: int) -> Callable[[Tensor, float], Tensor]:
     return step
 
 
-def _still_for_one_query(weights: Tensor, p: float) -> Tensor:
-    state = torch.get_rng_state()
-    dropped = weights * kept(weights, p) / (1 - p if p < 1 else 1.0)
-    if weights.shape[-2] == 1:
-        torch.set_rng_state(state)
-    return dropped
-
-
-def _repeating_rows(weights: Tensor, p: float) -> Tensor:
-    """The draw of every 512th row is used again."""
-    if weights.shape[-2] <= 512:
-        return weights * kept(weights, p) / (1 - p if p < 1 else 1.0)
-    drawn = kept(weights[..., :512, :], p)
-    rows = torch.arange(weights.shape[-2]) % 512
-    return weights * drawn.index_select(-2, rows) / (1 - p if p < 1 else 1.0)
-
-
 DRAWS = mutants(
     Dense,
     dropout={
         **{f"moves_stream_on_by_{n}": Mutation(f"successive calls draw from one stream, {n} places later each",
             _shifting(n)) for n in (1, 4, 16)},
-        "stays_in_stream_for_one_query": Mutation("a call with one query does not move the generator on",
-            _still_for_one_query),
-        "repeats_draw_after_512_queries": Mutation("after 512 queries the same weights are dropped again",
-            _repeating_rows),
-        "gives_nan_for_certain_dropout_beyond_a_tile": Mutation("p = 1 gives NaN beyond 64 keys",
-            lambda weights, p: weights * (float("nan") if p == 1 and weights.shape[-1] > 64 else kept(weights, p) /
-            (1 - p if p < 1 else 1.0))),
     },
 )  # fmt: skip
 
@@ -460,14 +440,14 @@ def _specialised(name: str, aligned: bool, here: Condition = lambda call: True) 
 HISTORY = mutants(
     Whole,
     attention={
-        "reads_whole_vectors_after_aligned_call": Mutation(
-            "after a first call with a multiple of 16 keys, later calls lose the remainder", _specialised("a", True)),
+        **{f"reads_whole_vectors{name}_after_aligned_call": Mutation(
+            f"after a first call with a multiple of 16 keys, later calls{words} lose the remainder",
+            _specialised(name, True, here))
+            for name, words, here in (("", "", lambda call: True),
+                ("_of_causal", " under causal", lambda call: call["is_causal"]),
+                ("_in_training", " with gradients", lambda call: call.wants_gradient))},
         "loses_key_after_ragged_call": Mutation(
             "after a first call with an odd number of keys, later calls with whole tiles lose the last key",
-            _specialised("b", False)),
-        "reads_whole_vectors_of_causal_after_aligned_call": Mutation(
-            "the same, under causal alone", _specialised("c", True, lambda call: call["is_causal"])),
-        "reads_whole_vectors_in_training_after_aligned_call": Mutation(
-            "the same, with gradients alone", _specialised("d", True, lambda call: call.wants_gradient)),
+            _specialised("ragged", False)),
     },
 )  # fmt: skip

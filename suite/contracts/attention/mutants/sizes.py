@@ -169,9 +169,9 @@ PARAMETRIC = [
         Whole,
         attention={
             **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS,
-                fit=keys_read),
+                8192, 65536, fit=keys_read),
             **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS,
-                fit=first_of_zeros(-2)),
+                32768, fit=first_of_zeros(-2)),
             **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the output is 0",
                 first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)",
                 fit=first_of_zeros(-3)),
@@ -338,8 +338,6 @@ PADDING = mutants(
         "crops_values_without_batch_axis": Mutation(
             "without a batch axis the last column of values of another width is not written",
             with_result(_but_the_last_column)),
-        **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
-        **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
         "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
             with_result(lambda output, call: _first_heads(output, call, 128))),
         **at_sizes("attends_to_padding_of_{}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from itertools import count, pairwise
+from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
@@ -189,11 +189,6 @@ def _root_of_scale(x: Inputs) -> Tensor:
     return ((scores + x.bias).softmax(-1) * x.keep) @ x.value
 
 
-def _shifted_by_logsumexp(x: Inputs) -> Tensor:
-    """The logarithm is rounded at the size of the scores, so all weights of a row are off together."""
-    return (torch.exp(x.scores - x.scores.logsumexp(-1, keepdim=True)) * x.keep) @ x.value
-
-
 def _from_the_mask(x: Inputs) -> Tensor:
     """Each sum begins with the mask, at whose size every product that follows is rounded."""
     query, scores = x.factor * x.query, x.bias
@@ -257,18 +252,6 @@ def _cut(tensor: Tensor) -> Tensor:
     return torch.ldexp((mantissa * 2**11).trunc() / 2**11, exponent)
 
 
-def _six_products(one: Tensor, other: Tensor) -> Tensor:
-    """Float32 in three pieces of bfloat16: of the nine products, the three smallest are left out."""
-    (a, b, c), (x, y, z) = _pieces(one), _pieces(other)
-    return ((a @ z + c @ x) + b @ y) + (a @ y + b @ x) + a @ x
-
-
-def _pieces(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    first = tensor.bfloat16().float()
-    second = (tensor - first).bfloat16().float()
-    return first, second, (tensor - first - second).bfloat16().float()
-
-
 # As kernels compute
 
 
@@ -281,37 +264,6 @@ def _padded(x: Inputs, size: int) -> Tensor:
     wide = pad(x.value, (0, -x.value.shape[-1] % size, 0, keys))
     scores = x.factor * (query @ key.mT) + bias
     return ((scores.softmax(-1) * keep) @ wide)[..., : x.value.shape[-1]]
-
-
-def _split_in_five(x: Inputs) -> Tensor:
-    """Five parts of the keys, uneven and some of them hidden, merged one after the other by their log-sum-exp."""
-    keys = x.key.shape[-2]
-    edges = sorted({keys * part // 5 for part in range(6)})
-    return reduce(_merged_parts, [_part(x, slice(*edge)) for edge in pairwise(edges)])[0]
-
-
-def _part(x: Inputs, part: slice) -> tuple[Tensor, Tensor]:
-    """The output of some keys, and the logarithm to base 2 of the sum of their exponentials."""
-    scores = (x.factor * LOG2_E) * (x.query @ x.key[..., part, :].mT) + LOG2_E * x.bias[..., part]
-    largest = _clamped(scores.detach().amax(-1, keepdim=True))
-    exponentials = torch.exp2(scores - largest)
-    total = exponentials.sum(-1, keepdim=True)
-    some = total.masked_fill(total == 0, 1.0)
-    output = (exponentials * x.keep[..., part]) @ x.value[..., part, :] / some
-    return output, (largest + some.log2()).masked_fill(total == 0, -math.inf)
-
-
-def _merged_parts(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    largest = _clamped(torch.maximum(one[1], other[1]).detach())
-    share, rest = torch.exp2(one[1] - largest), torch.exp2(other[1] - largest)
-    total = share + rest
-    some = total.masked_fill(total == 0, 1.0)
-    output = (one[0] * share + other[0] * rest) / some
-    return output, (largest + some.log2()).masked_fill(total == 0, -math.inf)
-
-
-def _clamped(largest: Tensor) -> Tensor:
-    return largest.clamp(min=torch.finfo(largest.dtype).min)
 
 
 class _TileByTile(torch.autograd.Function):
@@ -439,13 +391,10 @@ STYLES: dict[str, tuple[str, Core]] = {
     "from_the_last_block": ("an online softmax from the last block of keys to the first", _from_the_last_block),
     "keys_first": ("scores with keys as rows; returns a transposed view", _keys_first),
     "root_of_scale": ("query and key each times the root of the scale", _root_of_scale),
-    "shifted_by_logsumexp": ("exp(score − logsumexp), never divided", _shifted_by_logsumexp),
     "from_the_mask": ("scores summed product by product, from the mask on", _from_the_mask),
     "another_order_each_call": ("no two calls sum in one order, as atomics", _another_order_each_call),
     "tensor_cores": ("float32 in three products of TensorFloat-32, cut off", _multiplying(_three_products)),
-    "six_products_of_bfloat16": ("float32 in six products of bfloat16", _multiplying(_six_products)),
     **{f"padded_to_{n}": (f"width and keys padded to a multiple of {n}", partial(_padded, size=n)) for n in (64, 128)},
-    "split_in_five": ("five parts of the keys merged one by one, in base 2", _split_in_five),
     "tiled_backward": ("a backward that adds up recomputed tiles in any order", _tiled_backward),
     "rescales_seldom": ("an online softmax that rescales by more than e⁸ alone", _rescales_seldom),
     "polynomial": ("powers of two by a polynomial", _polynomial),
