@@ -41,8 +41,9 @@ set -f # patterns in targets are the suite's, not the shell's
 if [[ $device != cpu ]]; then part 10 nvidia-smi; fi
 part 30 "$python" -m attnsuite.worker.sandbox
 part 90 "$python" -m attnsuite check attention/triton_fused --device "$device" --case plain --case causal "${results[@]}"
-# Wrong on an H100 where PyTorch chose the backend, which is cuDNN there; never seen with cuDNN named.
-part 40 "$python" -m attnsuite check "attention/torch_sdpa.*" --device "$device" --case gradients/many_queries "${results[@]}"
+# cuDNN reads gradients with the strides of an earlier call on an H100: the second case is wrong after the first.
+queries=(--case gradients/coherent_queries --case gradients/many_queries)
+part 40 "$python" -m attnsuite check "attention/torch_sdpa.*" --device "$device" "${queries[@]}" "${results[@]}"
 part 500 "$python" -m attnsuite run $targets --device "$device" "${except[@]}" "${results[@]}"
 end=$((end + 30)) # pages of what was measured, also where the time is up
 part 60 "$python" -m attnsuite report "${results[@]}"
