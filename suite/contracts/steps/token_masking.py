@@ -383,7 +383,6 @@ BAD_INPUT: list[Row] = [
 ]
 SMALL: dict[str, Any] = {"vocab_size": 40, "mask_token": 20, "ids": (17, 18, 19), "select": 1.0}
 LARGE: dict[str, Any] = {"vocab_size": 120_000, "select": 1.0}
-HIGH: dict[str, Any] = {"vocab_size": 120_000, "ids": range(119_000, 120_000), "select": 0.5}
 MASKS: dict[str, Any] = {"ids": (MASK_TOKEN - 1, MASK_TOKEN), "select": 1.0}
 REPEATED: dict[str, Any] = {"seeds": (3, 3, 4, None), "select": 0.5}
 
@@ -416,7 +415,6 @@ def cases() -> list[Case]:
         case("seed/repeated", "torch.manual_seed governs the draw", repeated, items=44, length=200, **REPEATED),
         case("vocabulary/small", "each of 40, the first and the last too", uniform, items=180, length=200, **SMALL),
         case("vocabulary/large", "every part of 120,000 is as likely", uniform, items=180, length=200, **LARGE),
-        case("vocabulary/high", "the last of 120,000 are selected as often", selection, items=44, length=200, **HIGH),
         case("size/long", "tokens beyond the 512th", parts("tokens of quarter {} are selected", 4), items=44,
             length=1000),
         case("size/one", "a single token", items=1, length=1),

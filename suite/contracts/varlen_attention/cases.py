@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -17,8 +15,8 @@ from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.contract import QUICK
 from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.varlen_attention.combined import array
-from attnsuite.contracts.varlen_attention.contract import INPUTS, lengths
-from attnsuite.contracts.varlen_attention.packed import PackedCase, SeveralCalls, item_calls
+from attnsuite.contracts.varlen_attention.contract import INPUTS
+from attnsuite.contracts.varlen_attention.packed import PackedCase, SeveralCalls
 from attnsuite.model import DTYPES
 
 case = PackedCase
@@ -36,28 +34,16 @@ def _one_projection(call: Call) -> Call:
     return replace(call, tensors={**call.tensors, **views})
 
 
-def _permuted(call: Call) -> Call:
-    """The items in reverse order."""
-    items = list(item_calls(call))[::-1]
-    tensors = {name: torch.cat([item.tensors[name].transpose(0, 1) for _, _, item in items]) for name in INPUTS}
-    for role in "qk":
-        counts = [count[role == "k"] for count in lengths(call)[::-1]]
-        tensors[f"cu_seqlens_{role}"] = torch.tensor([0, *accumulate(counts)], dtype=torch.int32)
-    return replace(call, tensors=tensors)
-
-
 ITEMS: list[Case] = [
     case("items/empty_first", "the first item is empty", (0, 5, 7)),
     case("items/empty_middle", "two items in the middle are empty", (5, 0, 0, 7)),
     case("items/empty_last", "the last item is empty", (5, 7, 0)),
     case("items/all_empty", "no rows at all", (0, 0, 0)),
     case("items/all_empty_in_a_buffer", "rows that belong to no item", (0, 0), unused=(4, 6)),
-    case("items/fewer_rows_than_items", "more items than tokens", (0, 1, 0, 0, 2, 0, 0, 0)),
     case("items/no_queries", "keys of an item that queries nothing", (4, 0, 3), (4, 6, 3)),
     case("items/no_keys", "queries of an item without keys get zeros", (4, 3, 5), (4, 0, 5)),
     case("items/no_keys_at_all", "every query gets zeros", (4, 3), (0, 0)),
     case("items/no_keys_first", "the first item has queries alone, the last keys alone", (3, 4, 0), (0, 4, 5)),
-    case("items/single_tokens", "one query and one key each", (1,) * 9),
     case("items/one_query_each", "decoding: one query, all keys of its own item", (1, 1, 1, 1), (5, 1, 9, 3)),
     case("items/one_query_or_none", "decoding where some items have ended", (1, 0, 1, 1), (5, 4, 9, 3), max_seqlen=0),
     case("items/many", "forty short items", MANY),
@@ -71,23 +57,14 @@ LENGTHS: list[Case] = [
     case("sizes/keys_at_edges", "key lengths at the edges of tiles, few queries", (3, 5, 2, 4), (127, 128, 129, 64)),
     case("sizes/queries_at_edges", "query lengths at the edges of tiles, few keys", (127, 128, 129), (3, 5, 2)),
     case("sizes/skewed", "a long item between short ones", (1, 2, 300, 1, 3), dtypes=FAST),
-    case("sizes/longest_first", "items in descending order", (130, 40, 9, 2), heads=1, dtypes=FAST),
-    case("sizes/more_keys", "other numbers of keys than queries", (4, 6, 3), (9, 7, 12)),
-    case("sizes/fewer_keys", "more queries than keys", (9, 7, 12), (4, 6, 3)),
-    case("sizes/odd", "odd lengths", (3, 7, 5, 9), heads=3, width=24),
-    case("sizes/wide", "width 128", width=128),
     case("sizes/value_width", "values of another width", value_width=5),
     case("unused/garbage", "NaN behind the last item must not be read", unused=(3, 5)),
-    case("unused/infinite", "infinity behind the last item", unused=(3, 5), garbage=math.inf),
     case("unused/ragged_tile", "garbage in the tile of the last item", (20, 50), unused=(14, 78)),
     case("unused/no_keys", "garbage behind items without keys", (4, 3), (4, 0), unused=(2, 9)),
-    case("unused/causal", "garbage behind a causal item", (20, 50), unused=(4, 9), options=CAUSAL),
     gradients("unused/gradients", "garbage reaches no gradient", unused=(3, 5)),
-    case("unused/large_numbers", "finite garbage", unused=(3, 5), garbage=1e4),
     case("max_seqlen/exact", "the length of the longest item", max_seqlen=0),
     case("max_seqlen/larger", "larger than needed", max_seqlen=57),
     case("max_seqlen/one", "every item has one query", (1, 1, 1), (4, 9, 6), max_seqlen=0),
-    gradients("max_seqlen/gradients", "larger than needed, backward", max_seqlen=57),
     case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40, options=CAUSAL),
 ]  # fmt: skip
 """Lengths at the edges of tiles, uneven ones, and buffers that are longer than all items."""
@@ -114,21 +91,18 @@ OPTIONS: list[Case] = [
         dtypes=FAST),
     *(case(f"scale/{name}", f"a scale of {scale}", options={"scale": scale})
         for name, scale in {"given": 0.4, "zero": 0.0, "negative": -0.4}.items()),
-    case("scale/negative_causal", "a negative scale hides nothing else", options={"scale": -0.4, **CAUSAL}),
     *(case(f"softcap/{name}", f"a soft cap {says} the scores", options={"softcap": cap})
         for name, cap, says in (("near", 1.5, "near"), ("far", 60.0, "far above"), ("below", 0.2, "far below"))),
     case("softcap/causal", "a cap of scaled scores, under causal", options={"softcap": 1.5, "scale": 0.2, **CAUSAL}),
     gradients("softcap/gradients", "the slope of the cap", options={"softcap": 1.5}),
     case("sinks/drawn", "each head has its own, in each item", sinks=True, heads=5),
     case("sinks/softcap", "a sink is not capped", sinks=True, options={"softcap": 0.7}),
-    case("sinks/causal", "under causal, with queries that see nothing", **FEWER, sinks=True, options=CAUSAL),
     case("sinks/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), sinks=True),
     case("sinks/grouped", "a logit per query head, not per key head", sinks=True, heads=4, key_heads=2),
     *(case(f"sinks/gradients_{name}", f"summed over {says}", counts, sinks=True, gradient_of=(*INPUTS, "sinks"))
         for name, says, counts in (("usual", "items", (5, 7, 3)), ("empty", "items and an empty one", (5, 0, 3)))),
     case("heads/grouped", "query head i reads key head i // 2", heads=4, key_heads=2),
     case("heads/three_groups", "the group's size differs from the number of groups", heads=6, key_heads=3),
-    case("heads/one_key_head", "all query heads read one", heads=3, key_heads=1, options=CAUSAL),
     case("heads/decoding", "one query each, grouped heads", (1, 0, 1, 1), (5, 4, 9, 3), heads=6, key_heads=2,
         max_seqlen=0),
     case("numerics/far_below_zero", "scores near −200", draw="opposite_logits"),
@@ -145,17 +119,13 @@ BACKWARD: list[Case] = [
     gradients("gradients/no_queries", "keys that no query reads get zeros", (0, 0), (3, 5)),
     gradients("gradients/no_keys", "queries without keys get zeros", (3, 5), (0, 0)),
     gradients("gradients/all_empty", "gradients of no rows", (0, 0, 0)),
-    gradients("gradients/single_tokens", "a lone key passes nothing to the scores", (1,) * 9),
     gradients("gradients/causal", "keys of the future get no gradient", (9, 4, 12), options=CAUSAL),
     gradients("gradients/causal_fewer_keys", "queries that see nothing", (9, 7), (4, 6), options=CAUSAL),
     gradients("gradients/causal_more_keys", "aligned at the lower right", (4, 6), (9, 7), options=CAUSAL),
     gradients("gradients/window", "keys outside the window get no gradient", (9, 14), options={"window": (2, 1)}),
     gradients("gradients/grouped", "summed over the query heads of a group", heads=4, key_heads=2),
-    gradients("gradients/scale", "a given scale", options={"scale": 0.4}),
-    gradients("gradients/edges", "backward at the edges of tiles", (63, 64, 65), heads=1, width=16, dtypes=FAST),
     gradients("gradients/edges_causal", "backward across tiles of causal items", (130, 33, 65), heads=1, width=16,
         options=CAUSAL, dtypes=FAST),
-    gradients("gradients/wide", "backward of width 96", (20, 33), width=96),
 ]  # fmt: skip
 """Gradients stay within their item."""
 
@@ -181,11 +151,6 @@ AGAIN: list[Case] = [
     SeveralCalls("again/usual", "other numbers, and others yet in the same tensors", (USUAL, OTHER, THIRD), True),
     SeveralCalls("again/other_lengths", "other lengths, and others yet in the same tensors",
         (USUAL, replace(OTHER, queries=(7, 2, 1, 5)), replace(THIRD, queries=(1, 9, 0, 5))), True),
-    SeveralCalls("again/other_max_seqlen", "a longer item after a shorter one",
-        (replace(USUAL, max_seqlen=0), replace(OTHER, queries=(70, 3), max_seqlen=0), replace(USUAL, max_seqlen=0))),
-    SeveralCalls("again/one_by_one", "all items together, then each alone",
-        (USUAL, *(replace(USUAL, name=f"again/{n}", queries=(n,)) for n in (5, 7, 3)))),
-    SeveralCalls("again/permuted", "the same items in another order", (USUAL, replace(USUAL, change=_permuted))),
 ]  # fmt: skip
 """Several calls: other numbers, other lengths, other items."""
 

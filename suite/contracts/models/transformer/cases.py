@@ -114,13 +114,6 @@ def cases() -> list[Case]:
 
 def padding() -> list[Case]:
     """Lengths of sources."""
-
-    def others(random: Generator) -> Sequence[Inputs]:
-        first = draw(random, lengths=(6, 3, 1))
-        beyond = np.arange(7) >= first["lengths"][:, None]
-        changed = np.where(beyond, (first["source"] + 1) % USUAL["source_vocab"], first["source"])
-        return [first, {**first, "source": changed}]
-
     low_scores = _large_scores(USUAL, generator("padding/low_scores"))
     return [
         model("padding/none", "whole sources", lengths=(7, 7, 7)),
@@ -129,7 +122,6 @@ def padding() -> list[Case]:
             lengths=(66, 3)),
         model("padding/low_scores", "visible scores below −10⁹, a usual fill value", dtypes=PRECISE, weights=low_scores,
             lengths=(7, 1, 2)),
-        model("padding/other_tokens", "tokens beyond a length change nothing", calls=others),
     ]  # fmt: skip
 
 
