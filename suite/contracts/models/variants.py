@@ -1,107 +1,69 @@
-"""The blocks of a Transformer in other styles, for the correct variants of models."""
+"""Other styles of the blocks of models, for their correct variants. What is around them is that of the mutants."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases.computations import Steps, backwards, bias_first, linear
-
-Part = Mapping[str, Tensor]
-Weights = Mapping[str, Tensor]
-Attended = tuple[Tensor, Callable[[], Tensor]]
-"""The output of several heads, b l d, and a function that returns their weights, b h l s."""
+from attnsuite.cases.computations import Steps, bias_first, linear
+from attnsuite.cases.mutants import formula
+from attnsuite.contracts.models.eager import Blocks, Part
 
 
-@dataclass(frozen=True)
-class Style:
-    """One way to compute the blocks. `heads` gets x b l d, memory b s d, weights, the number of heads, and a mask."""
+class Library(Blocks):
+    """PyTorch's linear, layer_norm and scaled_dot_product_attention, in the dtype itself."""
 
-    affine: Callable[[Tensor, Tensor, Tensor], Tensor]
-    heads: Callable[[Tensor, Tensor, Part, int, Tensor | None], Attended]
-    norm: Callable[[Tensor, Part], Tensor]
-    widens: bool = False
-    """Whether half types are computed in float32."""
+    def attend(self, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+        identity = torch.eye(key.shape[2], dtype=key.dtype).expand(*key.shape[:2], -1, -1)
+        self.record(name, lambda: functional.scaled_dot_product_attention(query, key, identity, allowed))
+        return functional.scaled_dot_product_attention(query, key, value, allowed)
 
-    def feed_forward(self, x: Tensor, weights: Part, activate: Callable[[Tensor], Tensor]) -> Tensor:
-        return self.affine(activate(self.affine(x, weights["w1"], weights["b1"])), weights["w2"], weights["b2"])
+    def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
+        return linear(self.activate(linear(x, weights["w1"], weights["b1"])), weights["w2"], weights["b2"])
 
-    @property
-    def wide(self) -> Callable[[Tensor], torch.dtype]:
-        """The dtype of the computation for weights of a dtype."""
-        return Steps.wide if self.widens else lambda weights: weights.dtype
+    norm = formula(lambda x, weights: functional.layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"]))
 
 
-def _fused_heads(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Attended:
-    """One product for keys and values, then torch's scaled_dot_product_attention; for the weights over the identity."""
-    both = memory @ torch.cat([weights["w_key"], weights["w_value"]], 1)
-    maps = (x @ weights["w_query"], *both.chunk(2, -1))
-    query, key, value = (tensor.unflatten(-1, (heads, -1)).transpose(1, 2) for tensor in maps)
-    mixed = functional.scaled_dot_product_attention(query, key, value, allowed)
-    identity = torch.eye(key.shape[2], dtype=key.dtype).expand(*key.shape[:2], -1, -1)
-    return (
-        functional.linear(mixed.transpose(1, 2).flatten(2), weights["w_output"].mT),
-        lambda: functional.scaled_dot_product_attention(query, key, identity, allowed),
-    )
+class HeadByHead(Blocks):
+    """One head after the other, and keys are the rows of the scores. Half types widen to float32."""
+
+    wide = staticmethod(Steps.wide)
+
+    def attend(self, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+        outputs, weights = [], []
+        for head in range(query.shape[1]):
+            scores = torch.einsum("bsp,blp->bsl", key[:, head], query[:, head] / math.sqrt(query.shape[-1]))
+            if allowed is not None:
+                scores = scores.masked_fill(~allowed.expand(len(query), 1, *scores.mT.shape[1:])[:, 0].mT, -math.inf)
+            weights.append(scores.softmax(1).mT)
+            outputs.append(torch.einsum("bls,bsp->blp", weights[-1], value[:, head]))
+        self.record(name, lambda: torch.stack(weights, 1))
+        return torch.stack(outputs, 1)
+
+    def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
+        return bias_first(self.activate(bias_first(x, weights["w1"], weights["b1"])), weights["w2"], weights["b2"])
+
+    @staticmethod
+    def norm(x: Tensor, weights: Part) -> Tensor:
+        """x times a slope, plus an offset that contains the mean."""
+        variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+        slope = weights["weight"] * torch.rsqrt(variance + 1e-5)
+        return x * slope + (weights["bias"] - mean * slope)
 
 
-def _head_by_head(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Attended:
-    """Each head adds its part to the output; queries are scaled, and keys are the rows of the scores."""
-    total, width, shown = torch.zeros_like(x), x.shape[-1] // heads, list[Tensor]()
-    for head in range(heads):
-        columns = slice(head * width, (head + 1) * width)
-        inputs = ((x, "w_query"), (memory, "w_key"), (memory, "w_value"))
-        query, key, value = (tensor @ weights[name][:, columns] for tensor, name in inputs)
-        scores = torch.einsum("bsp,blp->bsl", key, query / math.sqrt(width))
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed.expand(len(x), 1, *scores.mT.shape[1:])[:, 0].mT, -math.inf)
-        shown.append(scores.softmax(1).mT)
-        total = total + torch.einsum("bls,bsp->blp", shown[-1], value) @ weights["w_output"][columns]
-    return total, lambda: torch.stack(shown, 1)
+def without_backend(model: Blocks) -> Callable[..., Any]:
+    """The factory without its parameter for a backend, which would get another dtype than that of the weights."""
 
+    def factory(*arguments: Any, **options: Any) -> Any:
+        return model(*arguments, **options)
 
-def _norm_by_slope(x: Tensor, weights: Part) -> Tensor:
-    """x times a slope, plus an offset that contains the mean."""
-    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
-    slope = weights["weight"] * torch.rsqrt(variance + 1e-5)
-    return x * slope + (weights["bias"] - mean * slope)
-
-
-STYLES = {
-    "library": Style(linear, _fused_heads,
-        lambda x, weights: functional.layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"])),
-    "head_by_head": Style(bias_first, _head_by_head, _norm_by_slope, widens=True),
-    "backwards": Style(backwards, _fused_heads, _norm_by_slope, widens=True),
-}  # fmt: skip
-"""By name. Loops and einsum widen half types, because they would round after every term."""
-
-
-def factory(
-    computation: Any,
-    run: Callable[..., tuple[Tensor, Weights]],
-    wide: Callable[[Tensor], torch.dtype] = lambda weights: weights.dtype,
-) -> Callable[..., Callable[..., Any]]:
-    """Models with the checks of a computation; `run(config, weights, *inputs)` returns output and attention weights."""
-
-    def make(config: Mapping[str, Any], weights: Part, *, need_weights: bool = False) -> Callable[..., Any]:
-        computation.check_config(config)
-        computation.check_weights(weights, computation.shapes(config))
-        dtype = next(iter(weights.values())).dtype
-        converted = {name: tensor.to(wide(tensor)) for name, tensor in weights.items()}
-
-        def model(*inputs: Tensor) -> Any:
-            if any(tensor.is_floating_point() and tensor.dtype != dtype for tensor in inputs):
-                raise ValueError("inputs of another dtype than the weights")
-            output, rows = run(config, converted, *inputs)
-            by_name = {name: tensor.to(dtype) for name, tensor in rows.items()}
-            return (output.to(dtype), by_name) if need_weights else output.to(dtype)
-
-        return model
-
-    return make
+    parameters = inspect.signature(model).parameters.values()
+    own = [parameter for parameter in parameters if parameter.name not in ("attention", "backend")]
+    factory.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    return factory

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from attnsuite.cases import Mutant, Variant
-from attnsuite.cases.computations import Steps, backwards, imprecise_mutants, linear
+from attnsuite.cases.computations import Steps, backwards, bias_first, imprecise_mutants
 from attnsuite.cases.mutants import (
     Mutation,
     as_they_lie,
@@ -25,11 +23,10 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.eager import Part, Storage, part
+from attnsuite.contracts.models.eager import Part, Storage
 from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared, transposed
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES
 from attnsuite.contracts.models.seq2seq_attention.model import Config, Recurrent
-from attnsuite.contracts.models.variants import factory
 from attnsuite.contracts.softmax import fill, masked, overflowing
 
 
@@ -211,102 +208,30 @@ BRANCHES = [
 ]
 
 
-States = list[tuple[Tensor, ...]]
-"""For each layer s, and for an LSTM m, b d each."""
-Cell = Callable[[Tensor, tuple[Tensor, ...], Part], tuple[Tensor, ...]]
-Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-def _run(
-    cells: Mapping[str, Cell], affine: Affine, config: Config, weights: Part, source: Tensor, lengths: Tensor,
-    target: Tensor,
-) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
-    """The logits, and the attention's weights: all positions have scores, hidden ones get no weight."""
-    Recurrent.check_inputs(config, source, lengths, target)
-    cell = cells[config["cell"]]
-    zeros = weights["w_logits"].new_zeros(len(source), config["hidden"])
-    states: States = [(zeros,) * (2 if config["cell"] == "lstm" else 1)] * config["layers"]
-    memory, logits, rows = [], [], []
-    for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
-        states = _stacked(cell, x, states, part(weights, "encoder"))
-        memory.append(states[-1][0])
-    keys = torch.stack(memory, 1)
-    for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
-        rows.append(_weights(config, weights, states[-1][0], keys, _visible(config, lengths, number, len(memory))))
-        context = torch.einsum("bs,bsd->bd", rows[-1], keys)
-        states = _stacked(cell, torch.cat([context, x], 1), states, part(weights, "decoder"))
-        logits.append(affine(states[-1][0], weights["w_logits"], weights["b_logits"]))
-    return torch.stack(logits, 1), {"attention": torch.stack(rows, 1)}
-
-
-def _stacked(cell: Cell, x: Tensor, states: States, weights: Part) -> States:
-    after: States = []
-    for layer, state in enumerate(states):
-        after.append(cell(x, state, part(weights, str(layer))))
-        x = after[-1][0]
-    return after
-
-
-def _visible(config: Config, lengths: Tensor, step: int, length: int) -> Tensor:
-    """The positions that a step attends to, b s."""
-    positions, window = torch.arange(length), config["window"]
-    reach = length + step if window is None else window
-    return (positions < lengths[:, None]) & (positions >= step - reach) & (positions <= step + reach)
-
-
-def _weights(config: Config, weights: Part, query: Tensor, memory: Tensor, visible: Tensor) -> Tensor:
-    if config["score"] == "additive":
-        both = torch.cat([query[:, None].expand_as(memory), memory], -1)
-        maps = torch.cat([weights["attention.w_query"], weights["attention.w_key"]])
-        scores = torch.einsum("bse,e->bs", torch.tanh(both @ maps), weights["attention.w_score"])
-    else:
-        scale = math.sqrt(query.shape[1]) if config["score"] == "scaled_dot" else 1.0
-        scores = torch.einsum("bd,bsd->bs", query / scale, memory)
-    return scores.masked_fill(~visible, -math.inf).softmax(-1).nan_to_num(0.0)
-
-
 def _transposed(weights: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The weights in the layout of torch's cells."""
     return weights["w_input"].mT, weights["w_hidden"].mT, weights["b_input"], weights["b_hidden"]
 
 
-def _gru_fused(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
-    """One product for reset and update gate; s moves towards the new state."""
-    (s,), columns = state, 2 * state[0].shape[1]
-    gates = {name: tensor[..., :columns] for name, tensor in weights.items()}
-    reset, update = torch.sigmoid(_both(x, s, gates)).chunk(2, -1)
-    inner = backwards(s, weights["w_hidden"][:, columns:], weights["b_hidden"][columns:])
-    outer = backwards(x, weights["w_input"][:, columns:], weights["b_input"][columns:])
-    return (torch.lerp(torch.tanh(torch.addcmul(outer, reset, inner)), s, update),)
-
-
-def _lstm_fused(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
-    """One product for all gates; a sigmoid is half a tanh of half."""
-    entering, forgetting, new, leaving = _both(x, state[0], weights).chunk(4, -1)
-    entering, forgetting, leaving = (0.5 * torch.tanh(0.5 * gate) + 0.5 for gate in (entering, forgetting, leaving))
-    m = torch.addcmul(forgetting * state[1], entering, torch.tanh(new))
-    return leaving * torch.tanh(m), m
-
-
-def _both(x: Tensor, s: Tensor, weights: Part) -> Tensor:
-    """State and input in one product, both biases as one."""
-    rows = torch.cat([weights["w_hidden"], weights["w_input"]])
-    return torch.cat([s, x], -1) @ rows + (weights["b_hidden"] + weights["b_input"])
-
-
 def variants() -> list[Variant]:
     """The model with other cells, and in other precisions."""
-    library, fused = (
-        {
-            "gru": lambda x, state, weights: (torch.gru_cell(x, state[0], *_transposed(weights)),),
-            "lstm": lambda x, state, weights: torch.lstm_cell(x, list(state), *_transposed(weights)),
-        },
-        {"gru": _gru_fused, "lstm": _lstm_fused},
+    library: dict[str, Callable[..., Tensor]] = {
+        "gru": lambda x, state, weights: torch.gru_cell(x, state[0], *_transposed(weights))[None],
+        "lstm": lambda x, state, weights: torch.stack(torch.lstm_cell(x, list(state), *_transposed(weights))),
+    }
+    reordered = Recurrent(
+        wide=Steps.wide,
+        inputs=lambda x, weights: backwards(x, weights["w_input"], weights["b_input"]),
+        hidden=lambda s, weights: bias_first(s, weights["w_hidden"], weights["b_hidden"]),
+        weigh=lambda features, w_score: torch.einsum("bsd,d->bs", features.flip(-1), w_score.flip(0)),
+        softmax=lambda scores, allowed: scores.masked_fill(~allowed, -math.inf).softmax(-1).nan_to_num(0.0),
+        mix=lambda weights, memory: torch.einsum("bs,bsd->bd", weights, memory),
+        sigmoid=lambda x: 0.5 * torch.tanh(0.5 * x) + 0.5,
+        renew=lambda new, s, update: torch.lerp(new, s, update),
+        logits=lambda s, context, weights: backwards(s, weights["w_logits"], weights["b_logits"]),
     )
-    by_library = partial(_run, library, linear)
     return [
-        Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", factory(Recurrent, by_library)),
-        Variant("float64", "the same in float64", factory(Recurrent, by_library, lambda w: torch.float64)),
-        Variant("fused", "one product for state and input, einsum backwards",
-            factory(Recurrent, partial(_run, fused, backwards), Steps.wide)),
-    ]  # fmt: skip
+        Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", Recurrent(**library)),
+        Variant("float64", "the same in float64", Recurrent(**library, wide=lambda numbers: torch.float64)),
+        Variant("reordered", "sums backwards, a sigmoid by tanh", reordered),
+    ]

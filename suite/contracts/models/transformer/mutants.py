@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import gelu
 
 from attnsuite.cases import Variant
-from attnsuite.cases.computations import imprecise_mutants
-from attnsuite.cases.mutants import Mutation, first_for_all, mutants, with_arguments, with_result
+from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
+from attnsuite.cases.mutants import Mutation, first_for_all, formula, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.eager import Config, Part, part
 from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, shared
 from attnsuite.contracts.models.transformer.model import Cache, Transformer
-from attnsuite.contracts.models.variants import STYLES, Style, factory
-from attnsuite.contracts.shared import FAINT_WEIGHTS, Weights
+from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
+from attnsuite.contracts.shared import FAINT_WEIGHTS
 from attnsuite.contracts.softmax import fill
 
 
@@ -148,54 +146,26 @@ BETWEEN_CALLS = mutants(
 )  # fmt: skip
 
 
-def _model(style: Style) -> Callable[..., Callable[..., Any]]:
-    return factory(Transformer, partial(_run, style), style.wide)
+class _Library(Library, Transformer):
+    logits = formula(lambda hidden, weights: linear(hidden, weights["w_logits"], weights["b_logits"]))
 
 
-def _run(
-    style: Style, config: Config, weights: Part, source: Tensor, lengths: Tensor, target: Tensor | None = None
-) -> tuple[Tensor, Weights]:
-    """A target is decoded as a whole, whatever the config says."""
-    Transformer.check_inputs(config, source, lengths, target)
-    shown: Weights = {}
+class _HeadByHead(HeadByHead, Transformer):
+    logits = formula(lambda hidden, weights: bias_first(hidden, weights["w_logits"], weights["b_logits"]))
 
-    def block(name: str, x: Tensor, attentions: Mapping[str, tuple[Tensor | None, Tensor]]) -> Tensor:
-        """Attentions in order, each with its memory, or None for x itself, and its mask; then the network."""
-        own = part(weights, name)
-        for number, (attention, (memory, allowed)) in enumerate(attentions.items(), 1):
-            keys = x if memory is None else memory
-            attended, show = style.heads(x, keys, part(own, attention), config["heads"], allowed)
-            shown[f"{name}.{attention}"] = show()
-            x = style.norm(attended + x, part(own, f"norm{number}"))
-        inner = style.feed_forward(x, part(own, "ffn"), torch.relu)
-        return style.norm(inner + x, part(own, f"norm{len(attentions) + 1}"))
-
-    within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
-    states = _embedded(source, weights["source_embedding"])
-    for number in range(config["encoder_blocks"]):
-        states = block(f"encoder.{number}", states, {"attention": (None, within)})
-    if target is None:
-        return states, shown
-    causal = torch.ones(1, 1, target.shape[1], target.shape[1], dtype=torch.bool).tril()
-    hidden = _embedded(target, weights["target_embedding"])
-    attentions = {"self_attention": (None, causal), "cross_attention": (states, within)}
-    for number in range(config["decoder_blocks"]):
-        hidden = block(f"decoder.{number}", hidden, attentions)
-    return style.affine(hidden, weights["w_logits"], weights["b_logits"]), shown
-
-
-def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
-    """Positions by exponentials of logarithms, at least in float32, added column by column."""
-    width = table.shape[1]
-    rows = nn.functional.embedding(tokens, table) * math.sqrt(width)
-    precise = torch.promote_types(table.dtype, torch.float32)
-    rates = torch.exp(torch.arange(0, width, 2, dtype=precise) * (-math.log(10000.0) / width))
-    angles = torch.outer(torch.arange(tokens.shape[1], dtype=precise), rates)
-    rows[..., 0::2] += angles.sin().to(table.dtype)
-    rows[..., 1::2] += angles.cos().to(table.dtype)
-    return rows
+    @staticmethod
+    def positions(offset: int, length: int, width: int, base: float = 10000.0) -> Tensor:
+        """Angles by exponentials of logarithms."""
+        rates = torch.exp(torch.arange(0, width, 2).double() * (-math.log(base) / width))
+        angles = torch.outer(torch.arange(offset, offset + length).double(), rates)
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
 def variants() -> list[Variant]:
-    """The model in several styles."""
-    return [Variant(name, f"blocks in the style {name}", _model(style)) for name, style in STYLES.items()]
+    """The model with other blocks, and in other precisions."""
+    in_float64 = without_backend(_Library(wide=lambda numbers: torch.float64))
+    return [
+        Variant("library", "PyTorch's own functions in the dtype itself", _Library()),
+        Variant("head_by_head", "one head after the other, biases first", without_backend(_HeadByHead())),
+        Variant("float64", "PyTorch's own functions in float64", in_float64),
+    ]

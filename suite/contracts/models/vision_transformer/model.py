@@ -62,7 +62,7 @@ class VisionTransformer(Blocks):
     def run(self, config: Config, weights: Part, storage: Storage, dtype: torch.dtype, images: Tensor) -> Tensor:
         images = self.check_images(config, images, dtype).to(weights["positions"].dtype)
         patches = self.patches(images, config["patch"])  # b m cpp
-        x = self.keep(storage, patches @ weights["w_patch"] + weights["b_patch"])
+        x = self.keep(storage, self.embed(patches, weights))
         if config["pooling"] == "class":
             x = self.with_token(x, weights["class_token"].expand(len(x), 1, -1))
         x = self.blocks(config, weights, self.place(x, weights["positions"]))
@@ -103,6 +103,7 @@ class VisionTransformer(Blocks):
         """b c h w → b m cpp; `order` is that of the axes b c rows columns p p."""
         return images.unfold(2, side, side).unfold(3, side, side).permute(order).flatten(3).flatten(1, 2)
 
+    embed = formula(lambda patches, weights: patches @ weights["w_patch"] + weights["b_patch"])
     keep = formula(lambda storage, x: x)  # the mapped patches
     with_token = formula(lambda x, token: torch.cat([token, x], 1))
     place = formula(lambda x, positions: x + positions)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.nn.functional import gelu, layer_norm
 
 from attnsuite.cases import Variant
-from attnsuite.cases.computations import imprecise_mutants
+from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
 from attnsuite.cases.mutants import (
     Mutation,
     as_it_lies,
     as_they_lie,
     first_for_all,
+    formula,
     mutants,
     repeated_beyond,
     swapped_where_equal,
@@ -25,9 +23,9 @@ from attnsuite.cases.mutants import (
     with_arguments,
     with_result,
 )
-from attnsuite.contracts.models.eager import Config, Part, part
+from attnsuite.contracts.models.eager import Config
 from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
-from attnsuite.contracts.models.variants import STYLES, Style, factory
+from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer
 from attnsuite.contracts.softmax import unguarded
 
@@ -111,58 +109,27 @@ COMPUTED = mutants(
 )  # fmt: skip
 
 
-def _model(style: Style, embed: Callable[[Config, Part, Tensor], Tensor]) -> Callable[..., Callable[..., Any]]:
-    return factory(VisionTransformer, partial(_run, style, embed), style.wide)
+class _Library(Library, VisionTransformer):
+    activate = formula(gelu)
+    embed = formula(lambda patches, weights: linear(patches, weights["w_patch"], weights["b_patch"]))
 
 
-def _run(
-    style: Style, embed: Callable[[Config, Part, Tensor], Tensor], config: Config, weights: Part, images: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The output, and the weights of each block by name, b h n n."""
-    if not images.is_floating_point():
-        raise ValueError("images of integers")
-    VisionTransformer.check_images(config, images, images.dtype)
-    x, shown = embed(config, weights, images.to(weights["positions"])), {}
-    for number in range(config["blocks"]):
-        block = part(weights, f"blocks.{number}")
-        normed = style.norm(x, part(block, "norm1"))
-        attended, show = style.heads(normed, normed, part(block, "attention"), config["heads"], None)
-        shown[f"blocks.{number}.attention"] = show()
-        x = x + attended
-        x = x + style.feed_forward(style.norm(x, part(block, "norm2")), part(block, "mlp"), functional.gelu)
-    if not config["classes"]:
-        return x, shown
-    pooled = x[:, 0] if config["pooling"] == "class" else torch.einsum("bnd->bd", x) / x.shape[1]
-    return style.affine(style.norm(pooled, part(weights, "norm")), weights["w_head"], weights["b_head"]), shown
+class _HeadByHead(HeadByHead, VisionTransformer):
+    embed = formula(lambda patches, weights: bias_first(patches, weights["w_patch"], weights["b_patch"]))
+    mean = formula(lambda x: torch.einsum("bnd->bd", x) / x.shape[1])
 
-
-def _convolved(config: Config, weights: Part, images: Tensor) -> Tensor:
-    """Patches by a convolution."""
-    side = config["patch"]
-    kernels = weights["w_patch"].mT.reshape(-1, config["channels"], side, side)
-    return _with_token(
-        config, weights, functional.conv2d(images, kernels, weights["b_patch"], stride=side).flatten(2).mT
-    )
-
-
-def _sliced(config: Config, weights: Part, images: Tensor) -> Tensor:
-    """One patch at a time, bias first."""
-    side = config["patch"]
-    corners = [(i, j) for i in range(0, images.shape[2], side) for j in range(0, images.shape[3], side)]
-    patches = (images[:, :, i : i + side, j : j + side].flatten(1) for i, j in corners)
-    mapped = [torch.addmm(weights["b_patch"], patch, weights["w_patch"]) for patch in patches]
-    return _with_token(config, weights, torch.stack(mapped, 1))
-
-
-def _with_token(config: Config, weights: Part, patches: Tensor) -> Tensor:
-    """Positions are added before the token is joined."""
-    if config["pooling"] != "class":
-        return patches + weights["positions"]
-    token = (weights["class_token"] + weights["positions"][0]).expand(len(patches), 1, -1)
-    return torch.cat([token, patches + weights["positions"][1:]], 1)
+    @staticmethod
+    def patches(images: Tensor, side: int, order: tuple[int, ...] = ()) -> Tensor:
+        """One patch at a time."""
+        corners = [(i, j) for i in range(0, images.shape[2], side) for j in range(0, images.shape[3], side)]
+        return torch.stack([images[:, :, i : i + side, j : j + side].flatten(1) for i, j in corners], 1)
 
 
 def variants() -> list[Variant]:
-    """The model in several styles."""
-    embeds = {"library": _convolved, "head_by_head": _sliced, "backwards": _convolved}
-    return [Variant(name, f"blocks in the style {name}", _model(style, embeds[name])) for name, style in STYLES.items()]
+    """The model with other blocks, and in other precisions."""
+    in_float64 = without_backend(_Library(wide=lambda numbers: torch.float64))
+    return [
+        Variant("library", "PyTorch's own functions in the dtype itself", _Library()),
+        Variant("head_by_head", "one head and one patch after the other, biases first", without_backend(_HeadByHead())),
+        Variant("float64", "PyTorch's own functions in float64", in_float64),
+    ]
