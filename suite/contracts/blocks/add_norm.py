@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Case, Mutant, Variant, declare
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.documented import CasePair, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, turned, with_arguments, with_result
@@ -279,23 +279,10 @@ def _folded(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "
     return torch.addcmul(bias - slope * mean, slope, total)
 
 
-def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "layer", eps: float = 1e-5) -> Array:
-    """Mean and squared differences, updated number by number (Welford)."""
-    total = x + y
-    rows = total if norm == "layer" else total.reshape(-1, total.shape[-1]).T
-    mean, squares = np.zeros(rows.shape[:-1]), np.zeros(rows.shape[:-1])
-    for count in range(rows.shape[-1]):
-        difference = rows[..., count] - mean
-        mean = mean + difference / (count + 1)
-        squares = squares + difference * (rows[..., count] - mean)
-    output = (rows - mean[..., None]) / np.sqrt(squares / rows.shape[-1] + eps)[..., None]
-    return np.asarray((output if norm == "layer" else output.T.reshape(total.shape)) * weight + bias)
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
         Variant("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.validated(_library)),
         Variant("folded", "mean and bias folded into one offset", widened(Residual, _folded)),
-        Variant("running", "Welford's algorithm, numpy in float64", in_numpy(Residual, _running)),
+        Variant("float64", "everything in float64", Residual(wide=lambda x: torch.float64)),
     ]

@@ -20,13 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Case, Variant, declare
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, bias_first, in_numpy, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, bias_first, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
@@ -218,20 +217,10 @@ def _patch_by_patch(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.stack([bias_first(patch, weight.flatten(1).mT, bias) for patch in patches], 1)
 
 
-def _pixel_by_pixel(image: Array, weight: Array, bias: Array) -> Array:
-    side = weight.shape[-1]
-    rows, columns = image.shape[2] // side, image.shape[3] // side
-    total = np.zeros((len(image), rows, columns, len(weight)))
-    for row, column in np.ndindex(side, side):
-        total += np.einsum("bchw,ec->bhwe", image[:, :, row::side, column::side], weight[:, :, row, column])
-    return total.reshape(len(image), rows * columns, len(weight)) + bias
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
         Variant("convolution", "torch's conv2d", widened(Patches, _convolution)),
         Variant("patch_by_patch", "one patch at a time, bias first", widened(Patches, _patch_by_patch)),
-        Variant("pixel_by_pixel", "one pixel of all patches at a time, numpy in float64",
-            in_numpy(Patches, _pixel_by_pixel)),
+        Variant("float64", "everything in float64", Patches(wide=lambda image: torch.float64)),
     ]  # fmt: skip

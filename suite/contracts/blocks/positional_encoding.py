@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Case, Reply, Variant, declare
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
@@ -264,18 +264,10 @@ def _table(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
     return x + table.to(x.dtype)
 
 
-def _on_circle(x: Array, *, offset: int = 0, base: float = 10000.0) -> Array:
-    """Sine and cosine are the coordinates of a point on the unit circle."""
-    columns = np.arange(x.shape[2])
-    positions = np.arange(offset, offset + x.shape[1])[:, None]
-    points = np.exp(1j * positions * float(base) ** (-(columns - columns % 2) / x.shape[2]))
-    return np.asarray(x + np.where(columns % 2, points.real, points.imag))
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
         Variant("exponentials", "rates as exponentials of logarithms", widened(Encoding, _exponentials)),
         Variant("table", "a float64 table, rounded before it is added", Encoding.validated(_table)),
-        Variant("on_circle", "points on the unit circle, numpy in float64", in_numpy(Encoding, _on_circle)),
+        Variant("float64", "everything in float64", Encoding(wide=lambda x: torch.float64)),
     ]

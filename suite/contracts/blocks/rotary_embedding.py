@@ -34,10 +34,10 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Case, Variant, declare
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, rounded, with_arguments, with_result
-from attnsuite.cases.tensors import Array, Generator, Inputs
+from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.judging.running_error import LIBRARY, WithError, concatenated
 
 CONTRACT = declare(
@@ -175,17 +175,10 @@ def _complex(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
 
 
-def _matrices(x: Array, *, offset: int = 0, base: float = 10000.0) -> Array:
-    """A matrix of rotation for each position and pair."""
-    angles = np.arange(offset, offset + x.shape[-2])[:, None] * base ** -(np.arange(0, x.shape[-1], 2) / x.shape[-1])
-    rotation = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]])  # 2 2 l e/2
-    return np.asarray(np.einsum("oilj,...lji->...ljo", rotation, x.reshape(*x.shape[:-1], -1, 2)).reshape(x.shape))
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
         Variant("complex", "complex numbers, as Meta's Llama", widened(Rotation, _complex)),
-        Variant("matrices", "a matrix for each pair, numpy in float64", in_numpy(Rotation, _matrices)),
+        Variant("float64", "everything in float64", Rotation(wide=lambda x: torch.float64)),
         Variant("halves", "feature j paired with j + e/2", HALVES, conventions={"pairs": "halves"}),
     ]

@@ -354,39 +354,23 @@ MUTANTS += mutants(
 
 def variants() -> list[Variant]:
     """One score, two ways to count and to multiply."""
-    return [
-        Variant("nested_roots", "sorted lists, and roots within roots", _from_lists(_nested_roots)),
-        Variant("in_logarithms", "counters, and one exponential in single precision", _from_lists(_in_logarithms)),
-    ]
 
-
-def _from_lists(score: Callable[[list[int], list[int], int], float]) -> Callable[..., Tensor]:
-    def bleu(prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
-        return torch.tensor(score(prediction.tolist(), reference.tolist(), k) if len(prediction) else 0.0)
-
-    return Scoring.validated(bleu)
-
-
-def _in_logarithms(ours: list[int], theirs: list[int], k: int) -> float:
-    shares = []
-    for n in range(1, min(k, len(ours)) + 1):
-        counts = [Counter(zip(*(tokens[shift:] for shift in range(n)), strict=False)) for tokens in (ours, theirs)]
-        shares.append((counts[0] & counts[1]).total() / (len(ours) - n + 1))
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.array(shares, np.float32)) * np.float32(0.5) ** np.arange(1, len(shares) + 1, dtype=np.float32)
-    penalty = np.float32(min(0.0, (len(ours) - len(theirs)) / len(ours)))
-    return float(np.exp(penalty + logs.sum(dtype=np.float32)))
-
-
-def _nested_roots(ours: list[int], theirs: list[int], k: int) -> float:
-    """√(p_1 √(p_2 √p_3)), from the longest n-grams to the shortest; matches are struck out of the reference."""
-    score = 1.0
-    for n in reversed(range(1, min(k, len(ours)) + 1)):
-        left = [theirs[start : start + n] for start in range(len(theirs) - n + 1)]
-        matches, total = 0, len(ours) - n + 1
-        for start in range(total):
-            if (gram := ours[start : start + n]) in left:
+    def struck_out(ours: Tokens, theirs: Tokens) -> int:
+        """Matches, each struck out of the reference."""
+        left, matches = list(theirs), 0
+        for gram in ours:
+            if gram in left:
                 left.remove(gram)
                 matches += 1
-        score = math.sqrt(matches / total * score)
-    return score * min(1.0, math.exp(1 - len(theirs) / len(ours)))
+        return matches
+
+    def by_logarithms(powers: Sequence[float]) -> float:
+        """One exponential in single precision."""
+        with np.errstate(divide="ignore"):
+            return float(np.exp(np.log(np.array(powers, np.float32)).sum(dtype=np.float32)))
+
+    return [
+        Variant("struck_out", "lists, from the longest n-grams to the shortest",
+            Scoring(orders=lambda k, length: range(min(k, length), 0, -1), matches=struck_out)),
+        Variant("in_logarithms", "counters, and one exponential in single precision", Scoring(together=by_logarithms)),
+    ]  # fmt: skip

@@ -45,7 +45,7 @@ from torch import Tensor
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.documented import CasePair, DocumentedNumbers
 from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
@@ -353,41 +353,20 @@ MUTANTS += mutants(
 
 def variants() -> list[Variant]:
     """Five kernels, several ways to take their mean."""
+
+    def mean(kernels: Tensor, value: Tensor) -> Tensor:
+        """The mean is divided last, and the last key comes first."""
+        return (kernels.flip(-1) @ value.flip(0)) / kernels.sum(-1, keepdim=True).where(
+            kernels.any(-1, keepdim=True), 1.0
+        )
+
+    def by_softmax(distance: Tensor) -> Tensor:
+        return torch.softmax(distance * distance / -2, -1)
+
+    divided_last = Pooling(normalise=lambda kernels: kernels, pool=mean)
+    in_float64 = Pooling(wide=lambda query: torch.float64, gaussian=by_softmax)
     return [
-        Variant("weighted", "weights are normalised before the mean", widened(Pooling, _weighted)),
-        Variant("own_dtype", "the same in the dtype itself, half types too", Pooling.validated(_weighted)),
-        Variant("query_by_query", "numpy in float64, the farthest key first", in_numpy(Pooling, _query_by_query)),
+        Variant("own_dtype", "everything in the dtype itself, half types too", Pooling(wide=lambda query: query.dtype)),
+        Variant("divided_last", "means are divided by the sum of the kernels", divided_last),
+        Variant("float64", "in float64, Gaussians by softmax", in_float64),
     ]
-
-
-def _weighted(query: Tensor, key: Tensor, value: Tensor, *, kernel: str = "gaussian", width: float = 1.0) -> Tensor:
-    """Weights are normalised first: the Gaussian's by softmax, the others by their sum."""
-    distance = torch.sub(query[:, None], key) / width
-    if kernel == "gaussian":
-        return torch.softmax(distance * distance / -2, -1) @ value
-    weights = _bounded(kernel, distance)
-    return weights.div(weights.sum(-1, keepdim=True)).nan_to_num(0.0) @ value
-
-
-def _bounded(kernel: str, distance: Tensor) -> Tensor:
-    """The kernels that are zero far away, and the constant one."""
-    size = distance.abs()
-    if kernel == "constant":
-        return torch.ones_like(size)
-    inside = (size < 1).to(size.dtype)
-    by_name = {"boxcar": inside, "triangular": inside * (1 - size), "epanechikov": inside * (1 - size) * (1 + size)}
-    return by_name[kernel]
-
-
-def _query_by_query(query: Array, key: Array, value: Array, *, kernel: str = "gaussian", width: float = 1.0) -> Array:
-    """Keys in the order of their distance, the farthest first."""
-    output = np.zeros((len(query), value.shape[1]))
-    for number, place in enumerate(query):
-        order = np.argsort(-abs(place - key))
-        distance = (place - key[order]) / width
-        if kernel == "gaussian":
-            weights = np.exp(-(distance**2 - (distance[-1] ** 2 if len(key) else 0.0)) / 2)
-        else:
-            weights = _bounded(kernel, torch.from_numpy(distance)).numpy()
-        output[number] = sum(weights[:, None] * value[order]) / (weights.sum() or 1.0)
-    return output

@@ -54,7 +54,7 @@ from attnsuite.cases.mutants import (
     with_arguments,
     with_result,
 )
-from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs
 from attnsuite.judging.running_error import LIBRARY, WithError
 
 CONTRACT = declare(
@@ -359,16 +359,6 @@ def _by_softmax(outputs: Tensor, lses: Tensor) -> Pair:
     return torch.einsum("n...,n...v->...v", weights, outputs), torch.logsumexp(lses, 0)
 
 
-@Merge.validated
-def _in_numpy(outputs: Tensor, lses: Tensor) -> Pair:
-    """logaddexp over the parts, in numpy in float64."""
-    logs: Array = lses.double().numpy()
-    lse = np.logaddexp.reduce(logs, 0)
-    weights = np.exp(np.where(logs == -np.inf, -np.inf, logs - np.where(lse == -np.inf, 0, lse)))
-    output = np.einsum("n...,n...v->...v", weights, outputs.double().numpy())
-    return torch.tensor(output, dtype=outputs.dtype), torch.tensor(lse, dtype=lses.dtype)
-
-
 IN_BASE_2 = Merge(
     powers=lambda logs, largest: torch.exp2(logs - largest), lse=lambda total, largest, powers: total.log2() + largest
 )
@@ -383,6 +373,6 @@ def variants() -> list[Variant]:
         Variant("half_chain", "the same, partial outputs in the outputs' dtype",
             Merge.validated(lambda outputs, lses: _chain(outputs, lses, outputs.dtype))),
         Variant("softmax", "softmax and logsumexp, weights in the outputs' dtype", _by_softmax),
-        Variant("numpy", "numpy in float64", _in_numpy, lacks={"gradient": "numpy has no backward pass"}),
+        Variant("float64", "everything in float64", Merge(wide=lambda outputs: torch.float64)),
         Variant("base_2", "log-sum-exps in base 2", IN_BASE_2, conventions={"base": "2"}),
     ]  # fmt: skip

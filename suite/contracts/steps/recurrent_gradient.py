@@ -51,7 +51,7 @@ from torch import Tensor
 
 from attnsuite.cases import Calls, Case, CaseWrapper, Conventions, Replies, Reply, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.computations import widened as in_wider
 from attnsuite.cases.documented import DERIVED, CasePair, DocumentedNumbers, example, first_numbers
 from attnsuite.cases.expected import WithinBounds
@@ -719,10 +719,21 @@ MUTANTS += mutants(
 
 
 def variants() -> list[Variant]:
-    """One recursion, two ways through it."""
+    """One recursion, several ways through it."""
+
+    def unroll(x: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor) -> Tensor:
+        """Each step is one product of both matrices with input and state."""
+        both = torch.cat([w_hx, w_hh], 1)
+        return torch.stack(list(accumulate(x, lambda h, row: both @ torch.cat([row, h]), initial=h0)))
+
+    def by_terms(direct: Tensor, w_hh: Tensor) -> Tensor:
+        """Each term of all steps together."""
+        return ThroughTime.truncated(direct, w_hh, len(direct))
+
+    in_float64 = ThroughTime(wide=lambda x: torch.float64, unroll=unroll, full=by_terms)
     return [
         Variant("autograd", "torch's own differentiation of fused steps", in_wider(ThroughTime, _autograd)),
-        Variant("by_hand", "numpy in float64, each output's error by itself", in_numpy(ThroughTime, _by_hand)),
+        Variant("float64", "fused steps, gradients term by term, in float64", in_float64),
     ]
 
 
@@ -740,35 +751,3 @@ def _autograd(*tensors: Tensor, of: str = "d_w_hh") -> Tensor:
         if of.startswith("d_"):
             return torch.autograd.grad(loss, output if of == "d_output" else weights[of.removeprefix("d_")])[0]
     return {"hidden": torch.stack(states[1:]), "output": output, "loss": loss}[of].detach()
-
-
-def _by_hand(*arrays: Array, of: str = "d_w_hh", truncate: int | None = None, keep: float | None = None) -> Array:
-    """Forward in time and back again, gradients of weights as sums of outer products."""
-    x, y, h0, w_hx, w_hh, w_qh = arrays
-    states = list(accumulate(x, lambda h, row: w_hh.dot(h) + w_hx.dot(row), initial=h0))
-    output = np.array([w_qh.dot(state) for state in states[1:]])
-    d_output = (output - y) / len(x)
-    d_hidden = _back(d_output, w_hh, w_qh, truncate or len(x), keep)
-    pairs: dict[str, tuple[Any, Any]] = {
-        "d_w_hh": (d_hidden, states[:-1]),
-        "d_w_hx": (d_hidden, x),
-        "d_w_qh": (d_output, states[1:]),
-    }
-    if of in pairs:
-        return np.array(sum(map(np.outer, *pairs[of])))
-    loss = np.square(output - y).sum(1).mean() / 2
-    flows = {"d_hidden": d_hidden, "d_output": d_output, "hidden": states[1:], "output": output, "loss": loss}
-    return np.array(flows[of])
-
-
-def _back(d_output: Array, w_hh: Array, w_qh: Array, window: int, keep: float | None) -> list[Array]:
-    """Each output's error flows back by itself, as far as the window and every draw allow."""
-    length = len(d_output)
-    draws = np.ones(length) if keep is None else (torch.rand(length).numpy() < keep) / keep
-    gradients = [np.zeros(len(w_hh)) for _ in range(length)]
-    for last in range(length):
-        flow = d_output[last] @ w_qh
-        for step in range(last, max(last - window, -1), -1):
-            gradients[step] = gradients[step] + flow
-            flow = draws[step] * (flow @ w_hh)
-    return gradients

@@ -637,41 +637,15 @@ MUTANTS += mutants(
 def variants() -> list[Variant]:
     """One rule, two ways to draw."""
     return [
-        Variant("one_number", "one uniform number decides selection and fate", _function(_one_number)),
-        Variant("exact_counts", "numpy's generator, exact counts of all tokens; never the original", _function(_numpy)),
+        Variant("one_number", "one uniform number decides selection and fate", Corrupting.validated(_one_number)),
+        Variant("exact_counts", "exact counts of each item, in random order", Counting()),
     ]
 
 
-LEFT, MASKED, NOISE, UNCHANGED = range(4)
-
-
-def _function(draw: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
-    """A masking from the fate of every token, given the tokens that may be selected and their probability."""
-
-    def token_masking(
-        tokens: Tensor, special: Tensor, *, vocab_size: int, mask_token: int, select: float = 0.15
-    ) -> Tensor:
-        fates, others = draw(~special, select), torch.randint(vocab_size, tokens.shape)
-        if draw is _numpy and vocab_size > 1:
-            others = (tokens + 1 + torch.randint(vocab_size - 1, tokens.shape)) % vocab_size
-        corrupted = torch.where(fates == MASKED, mask_token, torch.where(fates == NOISE, others, tokens))
-        return torch.stack([corrupted, torch.where(fates == LEFT, IGNORED, tokens)])
-
-    return Corrupting.validated(token_masking)
-
-
-def _one_number(free: Tensor, select: float) -> Tensor:
+def _one_number(tokens: Tensor, special: Tensor, *, vocab_size: int, mask_token: int, select: float = 0.15) -> Tensor:
+    """Masked, another token or the same below 80, 90 and 100 % of the share; never the original by chance."""
     bounds = torch.tensor([0.8, 0.9, 1.0], dtype=torch.float64) * select
-    fate = torch.bucketize(torch.rand(free.shape, dtype=torch.float64), bounds, right=True)
-    return torch.tensor([MASKED, NOISE, UNCHANGED, LEFT])[fate].where(free, LEFT)
-
-
-def _numpy(free: Tensor, select: float) -> Tensor:
-    """A generator of numpy, whose seed torch draws, and exact counts of all tokens in random order."""
-    random = np.random.default_rng(int(torch.randint(2**62, ())))
-    places = random.permutation(np.flatnonzero(free.numpy()))
-    chosen = places[: round(select * len(places))]
-    masked, other, _ = np.split(chosen, [round(0.8 * len(chosen)), round(0.9 * len(chosen))])
-    fates = np.full(free.numel(), LEFT)
-    fates[chosen], fates[masked], fates[other] = UNCHANGED, MASKED, NOISE
-    return torch.from_numpy(fates).view(free.shape)
+    fate = torch.bucketize(torch.rand(tokens.shape, dtype=torch.float64), bounds, right=True).where(~special, 3)
+    others = (tokens + 1 + torch.randint(max(vocab_size - 1, 1), tokens.shape)) % vocab_size
+    corrupted = torch.where(fate == 0, mask_token, torch.where(fate == 1, others, tokens))
+    return torch.stack([corrupted, torch.where(fate == 3, IGNORED, tokens)])
