@@ -45,7 +45,7 @@ def page(name: str) -> str:
         ("bleu", "mutants: mistakes that the cases detect and a diagnosis names; sources in brackets:"),
         ("bleu", "    percent                the score is multiplied by 100 [sacrebleu]"),
         ("bleu", "2 correct variants: implementations in other styles, which pass every case:"),
-        ("bleu", "    nested_roots     sorted lists, and roots within roots"),
+        ("bleu", "    struck_out     lists, from the longest n-grams to the shortest"),
         ("bleu", "Not tested:"),
         ("bleu", "    corpus scores    counts summed over many sentences"),
     ],
