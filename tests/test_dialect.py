@@ -40,9 +40,7 @@ WORDS = {
     r"\bin sight\b": "reported",
 }
 """Patterns of words that prose does not use, and what it says instead."""
-ALLOWED = {
-    "standard deviation": "a term of statistics",
-}
+ALLOWED = {"standard deviation": "a term of statistics"}
 """Phrases that may have such a word, each with the reason."""
 
 PLACES = (

@@ -28,12 +28,7 @@ from attnsuite.results.ratios import FEWEST_RUNS, Spread, spreads, width
 if TYPE_CHECKING:
     from attnsuite.benchmark.stopwatch.audit import Plan
 
-ALLOWED = {
-    "between_runs": ("pause",),
-    "benchmark": (),
-    "cheats": (),
-    "contract": ("jobs", "seeds", "arrays"),
-}
+ALLOWED = {"between_runs": ("pause",), "benchmark": (), "cheats": (), "contract": ("jobs", "seeds", "arrays")}
 """The options of each kind of audit, apart from --results. By default contracts are audited."""
 MOST_RUNS = 64
 """Runs that `--between-runs` makes at most."""

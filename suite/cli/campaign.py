@@ -133,11 +133,7 @@ def check(
 
 
 def _outcomes(
-    session: Session,
-    subject: Declaration | Loaded,
-    earlier: Sequence[Outcome],
-    refused: dict[str, str],
-    alone: bool,
+    session: Session, subject: Declaration | Loaded, earlier: Sequence[Outcome], refused: dict[str, str], alone: bool
 ) -> Generator[Outcome]:
     """The outcomes of one implementation. With `alone`, raises UsageError if its import shows that it cannot run."""
     from attnsuite.conformance.session import cannot_run

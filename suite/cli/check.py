@@ -150,7 +150,7 @@ def _with_weights(declarations: list[Declaration], options: Check) -> list[Decla
     """The declarations with the roles of `--weights`."""
     if not options.weights:
         return declarations
-    return [replace(each, weights=registry.weights_in(options.weights)) for each in declarations]
+    return [replace(declaration, weights=registry.weights_in(options.weights)) for declaration in declarations]
 
 
 @dataclass

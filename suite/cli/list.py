@@ -173,7 +173,9 @@ def _known_bugs(contract: Contract) -> tuple[str, Entries]:
 
 
 def _mutants(contract: Contract) -> tuple[str, Entries]:
-    entries = [(each.name, each.says + (f" [{each.source}]" if each.source else "")) for each in contract.mutants()]
+    entries = [
+        (mutant.name, mutant.says + (f" [{mutant.source}]" if mutant.source else "")) for mutant in contract.mutants()
+    ]
     return f"{len(entries)} mutants: mistakes that the cases detect and a diagnosis names; sources in brackets", entries
 
 

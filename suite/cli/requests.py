@@ -354,10 +354,7 @@ class Compare:
     )
     new: str = argument(..., "NEW", "the other side, in the same form")
     fail_on: Many = option(
-        (),
-        "--fail-on WHAT",
-        "exit with 1 for: slower, failed, memory, inconclusive",
-        one_of(*FAIL_ON),
+        (), "--fail-on WHAT", "exit with 1 for: slower, failed, memory, inconclusive", one_of(*FAIL_ON)
     )
     margin: float = option(MARGIN, "--margin SHARE", "ignore differences below this share; 0.03 is 3 %", _share)
     json: str | None = JSON

@@ -65,7 +65,7 @@ class AggregateLimits:
     @property
     def exponent(self) -> float:
         """The exponent x of the probability of each limit."""
-        limits = 1 + sum(each.deviation.size for each in self.directions)
+        limits = 1 + sum(direction.deviation.size for direction in self.directions)
         return math.log(2 * limits * JUDGEMENTS / FALSE_REJECTION)
 
     @property
@@ -81,7 +81,7 @@ class AggregateLimits:
 
     def between_two(self) -> AggregateLimits:
         """The limits of the difference of two outputs with errors."""
-        directions = tuple(replace(each, bias=2 * each.bias) for each in self.directions)
+        directions = tuple(replace(direction, bias=2 * direction.bias) for direction in self.directions)
         return replace(self, safety_factor=2 * self.safety_factor, bias=2 * self.bias, directions=directions)
 
 

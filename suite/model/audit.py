@@ -122,7 +122,9 @@ class Audit:
     def passed(self) -> bool:
         """Whether every mutant is killed, every family is needed, and no correct implementation is accused."""
         combined = self.combinations.survived if self.combinations else ()
-        by_chance = [each for drawn in (self.redrawn, self.rearranged) if drawn for each in drawn.accusations]
+        by_chance = [
+            accusation for drawn in (self.redrawn, self.rearranged) if drawn for accusation in drawn.accusations
+        ]
         return not (self.survived or self.unnecessary or self.accusations or self.controls or combined or by_chance)
 
 
@@ -300,7 +302,7 @@ class StopwatchAudit:
     @property
     def tools(self) -> list[str]:
         """The other stopwatches that ours was compared with."""
-        return list(dict.fromkeys(each.tool for each in self.agreements))
+        return list(dict.fromkeys(agreement.tool for agreement in self.agreements))
 
     def select(self, injected: float, threads: int, workload: str = "") -> list[Trial]:
         """The comparisons of one kind, on one workload or on all."""
@@ -319,7 +321,7 @@ class StopwatchAudit:
 
     def disagreement(self, tool: str) -> float:
         """The median difference of another stopwatch from ours, as a share."""
-        return median(each.off for each in self.agreements if each.tool == tool)
+        return median(agreement.off for agreement in self.agreements if agreement.tool == tool)
 
     @property
     def complaints(self) -> list[str]:

@@ -49,8 +49,8 @@ def _short(value: Any, digits: int, longest: int) -> Any:
         text = value if len(value) <= longest else value[: longest - len(end)] + end
         return text.encode(errors="backslashreplace").decode()
     if isinstance(value, dict):
-        return {_short(name, digits, longest): _short(each, digits, longest) for name, each in value.items()}
-    return [_short(each, digits, longest) for each in value] if isinstance(value, list) else value
+        return {_short(name, digits, longest): _short(item, digits, longest) for name, item in value.items()}
+    return [_short(item, digits, longest) for item in value] if isinstance(value, list) else value
 
 
 class Status(StrEnum):

@@ -115,14 +115,14 @@ class Processes:
 
     def spread(self, name: str) -> tuple[float, int]:
         """The between-process standard deviation, 0 where noise explains it, and its degrees of freedom."""
-        own = [self._variations[each] for each in (name, "") if each in self._variations]
+        own = [self._variations[name] for name in (name, "") if name in self._variations]
         outlier = _outlier(list(self._variations.values()))
-        if outlier is not None and any(each is outlier for each in own):
+        if outlier is not None and any(variation is outlier for variation in own):
             chosen = [outlier]
         else:
-            chosen = [each for each in self._variations.values() if each is not outlier]
-        dof, squares = sum(each.dof for each in chosen), sum(each.squares for each in chosen)
-        noise = sum(each.dof * each.noise for each in chosen)
+            chosen = [variation for variation in self._variations.values() if variation is not outlier]
+        dof, squares = sum(variation.dof for variation in chosen), sum(variation.squares for variation in chosen)
+        noise = sum(variation.dof * variation.noise for variation in chosen)
         if squares <= noise * _largest_ratio(dof):
             return 0.0, dof
         return math.sqrt((squares - noise) / dof), dof
@@ -132,7 +132,7 @@ class Processes:
         if not self.tested(name):
             return 0.0
         deviation, dof = self.spread(name)
-        counts = [self._variations[each].dof + 1 if each in self._variations else 1 for each in (name, "")]
+        counts = [self._variations[name].dof + 1 if name in self._variations else 1 for name in (name, "")]
         return deviation and student(dof, (1 - level) / 2) * deviation * math.sqrt(sum(1 / n for n in counts))
 
 
@@ -159,18 +159,18 @@ def _in_common(variations: Sequence[ProcessVariation]) -> ProcessVariation | Non
     """The variation of processes that several comparisons share: their median, which is robust to outliers."""
     if not variations:
         return None
-    squares, noise = (median(getattr(each, name) for each in variations) for name in ("squares", "noise"))
-    return ProcessVariation(squares, min(each.dof for each in variations), noise)
+    squares, noise = (median(getattr(variation, name) for variation in variations) for name in ("squares", "noise"))
+    return ProcessVariation(squares, min(variation.dof for variation in variations), noise)
 
 
 def _outlier(variations: Sequence[ProcessVariation]) -> ProcessVariation | None:
     """The variation that is far larger than all others; None without such an outlier, or with few others."""
-    most = max(variations, key=lambda each: each.squares / each.dof)
-    others = [each for each in variations if each is not most]
+    most = max(variations, key=lambda variation: variation.squares / variation.dof)
+    others = [variation for variation in variations if variation is not most]
     if len(others) < MIN_OTHERS:
         return None
-    usual = sum(each.squares for each in others) / sum(each.dof for each in others)
-    usual = max(usual, sum(each.noise for each in others) / len(others))
+    usual = sum(variation.squares for variation in others) / sum(variation.dof for variation in others)
+    usual = max(usual, sum(variation.noise for variation in others) / len(others))
     return most if most.squares / most.dof > OUTLYING * usual else None
 
 

@@ -113,7 +113,7 @@ def _declared_weights(target: Any) -> Mapping[str, str]:
 def _has_dropout(module: Any) -> bool:
     from torch.nn.modules.dropout import _DropoutNd
 
-    return any(isinstance(each, _DropoutNd) for each in module.modules())
+    return any(isinstance(inner, _DropoutNd) for inner in module.modules())
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _instance(made: type, name: str, arguments: str) -> Any:
 
     if issubclass(made, Function):
         raise Uncallable(f"{name} is an autograd Function, which is not called but applied: name {name}.apply")
-    if not any("__call__" in vars(each) for each in made.__mro__):
+    if not any("__call__" in vars(base) for base in made.__mro__):
         raise Uncallable(f"{name} is a class whose instances cannot be called: give it a method __call__")
     if arguments:
         from attnsuite.registry.modules import literal_arguments
@@ -142,7 +142,9 @@ def _instance(made: type, name: str, arguments: str) -> Any:
     else:
         positional, named = [], {}
     if not arguments and (required := _required(made)):
-        example = ", ".join(f"{each}=…" for each in required[:MAX_NAMED]) + (", …" if required[MAX_NAMED:] else "")
+        example = ", ".join(f"{parameter}=…" for parameter in required[:MAX_NAMED]) + (
+            ", …" if required[MAX_NAMED:] else ""
+        )
         raise Uncallable(f"{name} is a class that is made with {_some(required)}: name FILE.py:{name}({example})")
     try:
         return made(*positional, **named)
@@ -158,12 +160,16 @@ def _required(made: type) -> list[str]:
         parameters = inspect.signature(made).parameters.values()
     except (TypeError, ValueError):  # a builtin class, which may need none
         return []
-    return [each.name for each in parameters if each.default is each.empty and each.kind not in ANY_NUMBER]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in ANY_NUMBER
+    ]
 
 
 def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
     """Raise Uncallable for a module with random weights of its own, in a contract that does not set them."""
-    if not (own := [each for each, _ in module.named_parameters()]):
+    if not (own := [parameter for parameter, _ in module.named_parameters()]):
         return
     says = f"{name} has weights of its own ({_some(own)}), which {contract_name} does not know"
     if contract_name == "attention":

@@ -78,9 +78,9 @@ def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Decla
     is_attention = declaration.contract == SIGNATURES_OF
     own = parameters(function)
     if not declaration.signature:
-        declared = [each for each in function_parameters(function) or () if each.kind not in ANY_NUMBER]
-        required = [each.name for each in declared if each.default is each.empty]
-        name, by = recognised(declaration.contract, [each.name for each in declared], required)
+        declared = [parameter for parameter in function_parameters(function) or () if parameter.kind not in ANY_NUMBER]
+        required = [parameter.name for parameter in declared if parameter.default is parameter.empty]
+        name, by = recognised(declaration.contract, [parameter.name for parameter in declared], required)
         declaration = replace(declaration, signature=name, signature_by=by)
     refuse_uncallable(declaration, function)
     called, required_names = accepting_keywords(function, declaration.contract), required_options(declaration, function)
@@ -178,15 +178,18 @@ def _parameters_of_apply(autograd_function: Any) -> list[Parameter]:
     forward = list(inspect.signature(autograd_function.forward).parameters.values())
     has_context = autograd_function.setup_context is torch.autograd.Function.setup_context
     only = Parameter.POSITIONAL_ONLY
-    return [each if each.kind in ANY_NUMBER else each.replace(kind=only) for each in forward[has_context:]]
+    return [
+        parameter if parameter.kind in ANY_NUMBER else parameter.replace(kind=only)
+        for parameter in forward[has_context:]
+    ]
 
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The names of the parameters; None if it takes any, or if they cannot be known."""
     declared = function_parameters(function)
-    if declared is None or any(each.kind is each.VAR_KEYWORD for each in declared):
+    if declared is None or any(parameter.kind is parameter.VAR_KEYWORD for parameter in declared):
         return None
-    return tuple(each.name for each in declared if each.kind not in ANY_NUMBER)
+    return tuple(parameter.name for parameter in declared if parameter.kind not in ANY_NUMBER)
 
 
 def input_names(contract: str) -> tuple[str, ...]:
@@ -216,7 +219,7 @@ def untested_parameters(declaration: Declaration, function: Callable[..., Any]) 
         return ()
     known = tested_parameters(declaration)
     others = _options(function_parameters(function) or (), declaration)
-    return tuple(each.name for each in others if each.name not in known)
+    return tuple(parameter.name for parameter in others if parameter.name not in known)
 
 
 def required_options(declaration: Declaration, function: Callable[..., Any]) -> frozenset[str]:
@@ -224,13 +227,13 @@ def required_options(declaration: Declaration, function: Callable[..., Any]) -> 
     outside, inside = function_parameters(function, through=False), function_parameters(function)
     if declaration.contract != SIGNATURES_OF or outside is None or inside is None:
         return frozenset()
-    taken = {each.name for each in outside}
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in outside)
+    taken = {parameter.name for parameter in outside}
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in outside)
     known = signature(declaration.signature or OWN).tested
     return frozenset(
-        each.name
-        for each in _options(inside, declaration)
-        if each.default is each.empty and each.name in known and (takes_any or each.name in taken)
+        parameter.name
+        for parameter in _options(inside, declaration)
+        if parameter.default is parameter.empty and parameter.name in known and (takes_any or parameter.name in taken)
     )
 
 
@@ -242,8 +245,8 @@ def _is_called(declaration: Declaration) -> bool:
 def _options(declared: Iterable[Parameter], declaration: Declaration) -> list[Parameter]:
     """The parameters that are not in the places of the contract's inputs."""
     declared = list(declared)
-    first = [each for each in declared if each.kind in POSITIONAL][: len(positional_names(declaration))]
-    return [each for each in declared if each not in first and each.kind not in ANY_NUMBER]
+    first = [parameter for parameter in declared if parameter.kind in POSITIONAL][: len(positional_names(declaration))]
+    return [parameter for parameter in declared if parameter not in first and parameter.kind not in ANY_NUMBER]
 
 
 def accepting_keywords(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
@@ -251,13 +254,18 @@ def accepting_keywords(function: Callable[..., Any], contract: str) -> Callable[
     if contract not in contract_names():
         return function
     declared = function_parameters(function, through=False) or []
-    later = [each for each in declared if each.kind is each.POSITIONAL_ONLY][len(input_names(contract)) :]
+    later = [parameter for parameter in declared if parameter.kind is parameter.POSITIONAL_ONLY][
+        len(input_names(contract)) :
+    ]
     if not later:
         return function
 
     def call(*arguments: Any, **options: Any) -> Any:
-        last = max((place for place, each in enumerate(later) if each.name in options), default=-1)
-        defaults = {each.name: None if each.default is each.empty else each.default for each in later[: last + 1]}
+        last = max((place for place, parameter in enumerate(later) if parameter.name in options), default=-1)
+        defaults = {
+            parameter.name: None if parameter.default is parameter.empty else parameter.default
+            for parameter in later[: last + 1]
+        }
         return function(*arguments, *(options.pop(name, value) for name, value in defaults.items()), **options)
 
     return update_wrapper(call, function, (), ())
@@ -275,24 +283,31 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
     if declared is None or not _is_called(declaration):
         return
     expected = positional_names(declaration)
-    places = [each for each in declared if each.kind in POSITIONAL]
-    fewer = len(places) < len(expected) and not any(each.kind is each.VAR_POSITIONAL for each in declared)
+    places = [parameter for parameter in declared if parameter.kind in POSITIONAL]
+    fewer = len(places) < len(expected) and not any(
+        parameter.kind is parameter.VAR_POSITIONAL for parameter in declared
+    )
     own = expected == input_names(declaration.contract)  # a signature of its own may give options by position
-    misplaced = fewer or (own and any(_is_option(each, declaration.contract) for each in places[: len(expected)]))
+    misplaced = fewer or (
+        own and any(_is_option(parameter, declaration.contract) for parameter in places[: len(expected)])
+    )
     known = tested_parameters(declaration) - {*expected}
-    missing = any(each.default is each.empty and each.name not in known for each in _options(declared, declaration))
+    missing = any(
+        parameter.default is parameter.empty and parameter.name not in known
+        for parameter in _options(declared, declaration)
+    )
     if not misplaced and not missing:
         return
-    named = [each for each in declared if each.kind not in ANY_NUMBER]
+    named = [parameter for parameter in declared if parameter.kind not in ANY_NUMBER]
     passed, lines = around_function(declaration, named, expected, misplaced)
     is_attention = declaration.contract == SIGNATURES_OF
     name = declaration.function.rpartition(".")[2] or declaration.name
     if misplaced:
-        actual = ", ".join(each.name for each in places[: len(expected)]) or "nothing by position"
+        actual = ", ".join(parameter.name for parameter in places[: len(expected)]) or "nothing by position"
         says = f"{name} takes {actual}; {declaration.contract} gives {', '.join(expected)} by position"
     else:
-        needs = [each for each in passed if each not in expected and each not in known]
-        homes = [each for each in names(declaration.contract) if signature(each).tested.issuperset(needs)]
+        needs = [word for word in passed if word not in expected and word not in known]
+        homes = [name for name in names(declaration.contract) if signature(name).tested.issuperset(needs)]
         others = f" without --signature {' or '.join(homes)}" if homes and is_attention else ""
         says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
     code = "\n".join(f"    {line}" for line in lines)
@@ -303,7 +318,7 @@ def _is_option(parameter: Parameter, contract: str) -> bool:
     """Whether a parameter in an input's place has the name of an option; `mask` and `bias` need a default as well."""
     options = set(re.findall(r"\w+", signature_of(contract)))
     if contract == SIGNATURES_OF:
-        options = set().union(*(signature(each).tested for each in names(contract)))
+        options = set().union(*(signature(name).tested for name in names(contract)))
     options -= {*input_names(contract)}
     is_optional = parameter.default is not parameter.empty
     # a single letter may have any meaning

@@ -62,7 +62,7 @@ def candidates(module: ModuleType, contract: str) -> list[str]:
 
 def instead(module: ModuleType, file: Path, name: str) -> str:
     """What to do where a file binds a name to an object that cannot be called."""
-    others = [each for each in candidates(module, name) if each != name] or ["FUNCTION"]
+    others = [other for other in candidates(module, name) if other != name] or ["FUNCTION"]
     return f"bind {name} to a function, or name another: {file.name}:{others[0]}"
 
 
@@ -95,7 +95,7 @@ def _bound_by(file: Path) -> frozenset[str]:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname in operations)
+    yield from (instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in operations)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names(inner, ("STORE_GLOBAL",))

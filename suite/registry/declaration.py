@@ -171,7 +171,7 @@ def implementation(function: Callable[..., Any] | None = None, /, **arguments: A
 def _is_data(value: Any) -> bool:
     """Whether it consists of strings, numbers, lists and dicts: it is written to results, and compared."""
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_data(each) for key, each in value.items())
+        return all(isinstance(key, str) and _is_data(item) for key, item in value.items())
     return all(map(_is_data, value)) if isinstance(value, list | tuple) else isinstance(value, str | int | float | None)
 
 

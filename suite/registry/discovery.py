@@ -83,5 +83,5 @@ def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration
     if not whole.function:
         return of_file(Path(spec.origin), whole.contract, name, whole.module)
     whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))
-    named = [each for each in source.decorated if each.name == whole.function]
+    named = [function for function in source.decorated if function.name == whole.function]
     return [of_function(named[-1], source, whole) if named else replace(whole, broken=source.problem)]

@@ -109,10 +109,10 @@ def _imported(source: bytes) -> tuple[tuple[tuple[str, ...], int], ...]:
     imports = []
     for node in ast.walk(syntax_tree(source)):
         if isinstance(node, ast.ImportFrom):
-            names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
+            names = [".".join(filter(None, (node.module, alias.name))) for alias in node.names] + [node.module or ""]
             imports.append((tuple(names), node.level))
         elif isinstance(node, ast.Import):
-            imports.append((tuple(each.name for each in node.names), 0))
+            imports.append((tuple(alias.name for alias in node.names), 0))
     return tuple(imports)
 
 

@@ -49,7 +49,7 @@ def misnamed(declaration: Declaration) -> str:
         return ""  # its parameters are that signature's
     contract = contract_named(declaration.contract)
     known = re.findall(r"\w+", contract.signature)
-    others = [each for each in dict.fromkeys((*declaration.parameters, *declaration.untested)) if each not in known]
+    others = [name for name in dict.fromkeys((*declaration.parameters, *declaration.untested)) if name not in known]
     absent = [name for name in contract.parameter_features if name not in declaration.parameters]
     alike = {name: near for name in absent if (near := _alike(name, others))}
     return _to_rename(declaration, alike) if alike else ""
@@ -60,7 +60,9 @@ def _to_rename(declaration: Declaration, alike: Mapping[str, str]) -> str:
     actual = list(dict.fromkeys(alike.values()))
     rename = " and ".join(f"{near} to {name}" for name, near in alike.items())
     signatures = [signature(name) for name in names(declaration.contract) if name != OWN]
-    homes = [each.name for each in signatures if not each.before and each.parameters.issuperset(actual)]
+    homes = [
+        described.name for described in signatures if not described.before and described.parameters.issuperset(actual)
+    ]
     is_attention = declaration.contract == SIGNATURES_OF
     theirs = f", or say --signature {' or '.join(homes)} where it is that library's" if is_attention and homes else ""
     what = f"{declaration.full_name} takes {' and '.join(actual)}, which {declaration.contract} does not know"
@@ -84,12 +86,12 @@ def taken_as_attention(declaration: Declaration, function: Callable[..., Any]) -
         return declaration
     name, inputs = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
     others = (
-        f"for another contract add --contract: {', '.join(each for each in contract_names() if each != SIGNATURES_OF)}"
+        f"for another contract add --contract: {', '.join(name for name in contract_names() if name != SIGNATURES_OF)}"
     )
-    places = [each.name for each in parameters if each.kind in POSITIONAL]
+    places = [parameter.name for parameter in parameters if parameter.kind in POSITIONAL]
     first = places[: len(INPUTS)]
     if len(places) < len(INPUTS):
-        if declaration.conversion or any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        if declaration.conversion or any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
             return declaration
         takes = f"{name} takes {len(places)} positional argument{'s'[: len(places) != 1]}"
         raise Uncallable(f"{takes}, and an attention is given {inputs}; {others}")

@@ -61,7 +61,7 @@ class FileSource:
 
     def contract_of(self, name: str) -> str | None:
         """The contract that the decorator of this function names, by itself or by a signature."""
-        declared = next((each.declared for each in self.decorated if each.name == name), {})
+        declared = next((function.declared for function in self.decorated if function.name == name), {})
         if declared.get("contract") or not declared.get("signature"):
             return declared.get("contract")
         of_signature = signature(declared["signature"]).contract
@@ -204,13 +204,13 @@ def _weighted(statements: Sequence[ast.stmt]) -> frozenset[str]:
         if isinstance(node, ast.ClassDef):
             names = [node.name]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            names = [each.id for each in node.targets if isinstance(each, ast.Name)]
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
         else:
             continue
         within = {
-            each.id if isinstance(each, ast.Name) else each.attr
-            for each in ast.walk(node)
-            if isinstance(each, ast.Name | ast.Attribute)
+            inner.id if isinstance(inner, ast.Name) else inner.attr
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Name | ast.Attribute)
         }
         if within & (weighted | LAYERS):
             weighted.update(names)
@@ -258,10 +258,12 @@ def _literals(call: ast.Call) -> dict[str, Any]:
 def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...] | None:
     """The names of the parameters, of a class those of its instances; None for any."""
     if isinstance(node, ast.ClassDef):
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
+        methods = [
+            statement for statement in node.body if isinstance(statement, ast.FunctionDef) and statement.name in METHODS
+        ]
         names = _parameters(methods[0]) if methods else None
         return names and names[1:]
-    return None if node.args.kwarg else tuple(each.arg for each in _arguments(node))
+    return None if node.args.kwarg else tuple(argument.arg for argument in _arguments(node))
 
 
 def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
@@ -271,16 +273,18 @@ def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
 def _contract_shown(node: ast.FunctionDef | ast.ClassDef) -> str:
     """The contract other than attention that the parameters of a public function show; empty for none."""
     if isinstance(node, ast.ClassDef):
-        methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
+        methods = [
+            statement for statement in node.body if isinstance(statement, ast.FunctionDef) and statement.name in METHODS
+        ]
         return _contract_shown(methods[0]) if methods else ""
     if node.name.startswith("_") and node.name not in METHODS:
         return ""
     every = _arguments(node)
     named = every[: len(every) - len(node.args.kwonlyargs)]
-    optional = {each.arg for each in named[len(named) - len(node.args.defaults) :]}
+    optional = {parameter.arg for parameter in named[len(named) - len(node.args.defaults) :]}
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    optional |= {each.arg for each, default in pairs if default is not None}
-    names = [each.arg for each in every if each.arg != "self"]
+    optional |= {pair.arg for pair, default in pairs if default is not None}
+    names = [candidate.arg for candidate in every if candidate.arg != "self"]
     return contract_of(names, [name for name in names if name not in optional])
 
 

@@ -34,11 +34,7 @@ function and of a backend may follow."""
 
 
 def find(
-    targets: Iterable[str] = (),
-    contract: str | None = None,
-    *,
-    root: str | Path | None = None,
-    signature: str = "",
+    targets: Iterable[str] = (), contract: str | None = None, *, root: str | Path | None = None, signature: str = ""
 ) -> list[Declaration]:
     """The implementations that the targets name, each once, in the order named. No targets: all that are registered.
 

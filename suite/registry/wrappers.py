@@ -28,14 +28,18 @@ def around_function(
     """
     letters = {name[0]: name for name in inputs} if declaration.contract == SIGNATURES_OF else {}
     roles = letters | {name: name for name in inputs}
-    if not {*inputs} <= {roles.get(each.name) for each in parameters}:
-        places = [] if misplaced else [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    if not {*inputs} <= {roles.get(parameter.name) for parameter in parameters}:
+        places = (
+            []
+            if misplaced
+            else [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+        )
         roles = dict(zip(places, inputs, strict=False))
-    needed = [each for each in parameters if each.default is each.empty or each.name in roles]
-    passed = [roles.get(each.name, each.name) for each in needed]
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty or parameter.name in roles]
+    passed = [roles.get(parameter.name, parameter.name) for parameter in needed]
     arguments = [
-        f"{each.name}={value}" if each.kind is each.KEYWORD_ONLY else value
-        for each, value in zip(needed, passed, strict=True)
+        f"{parameter.name}={value}" if parameter.kind is parameter.KEYWORD_ONLY else value
+        for parameter, value in zip(needed, passed, strict=True)
     ]
     home, (name, dot, attribute) = (
         declaration.module or Path(declaration.file).stem,

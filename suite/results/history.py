@@ -196,9 +196,9 @@ def history_of(results: Path, baseline: str = "") -> History:
     for line in lines:
         by_machine[line.machine].append(line)
     return History(
-        tuple(run for each in by_machine.values() for run in _runs(each)),
-        tuple(series for each in by_machine.values() for series in _series(each)),
-        tuple(event for each in by_machine.values() for event in _events(each)),
+        tuple(run for group in by_machine.values() for run in _runs(group)),
+        tuple(series for group in by_machine.values() for series in _series(group)),
+        tuple(event for group in by_machine.values() for event in _events(group)),
     )
 
 

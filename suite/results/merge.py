@@ -41,7 +41,7 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> MergeRe
     Raises UsageError for folders without results, for a damaged run and for missing shards; nothing is copied then.
     With `partial`, missing shards become notes.
     """
-    runs = {folder: read_run(folder) for folder in dict.fromkeys(each for top in folders for each in _below(top))}
+    runs = {folder: read_run(folder) for folder in dict.fromkeys(folder for top in folders for folder in _below(top))}
     finished = {folder: run for folder, run in runs.items() if run.finished}
     stored = [run for name in machines(into) for run in runs_of(into, name).values() if run.finished]
     unfinished = [f"{folder}: {request(run)} is not finished" for folder, run in runs.items() if not run.finished]

@@ -80,12 +80,12 @@ class RunWriter:
         if alike:
             self.folder, self.run = alike[-1]
         else:
-            name = _unused(run.id, lambda each: (results / run.machine.name / each).exists())
+            name = _unused(run.id, lambda name: (results / run.machine.name / name).exists())
             self.folder, self.run = results / run.machine.name / name, replace(run, id=name, finished="")
         with file_errors(self.folder, "written"):
             self.folder.mkdir(exist_ok=True)
         self.notes = tuple(filter(None, (note, *map(self._mend, KINDS))))
-        self._rows = {row: {each.key: each for each in read_rows(self.folder, kind)} for kind, row in KINDS.items()}
+        self._rows = {row: {row.key: row for row in read_rows(self.folder, kind)} for kind, row in KINDS.items()}
         if not self.resumed:
             replace_bytes(self.folder / FACTS, facts_text(self.run.facts))
             replace_bytes(self.folder / RUN, run_text(self.run))

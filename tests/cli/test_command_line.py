@@ -40,10 +40,7 @@ def test_a_shell_completes_subcommands_and_options(attnsuite: Run, monkeypatch: 
 
 
 def test_another_package_s_broken_entry_point_is_a_row(
-    write: Write,
-    status_of: Callable[..., object],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("installed/theirs-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     point = "[attnsuite.implementations]\ntransformers/theirs = theirs:attention\n"

@@ -82,10 +82,7 @@ def test_a_dictionary_may_name_the_weights(check: Check) -> None:
         ("wrong_weights", "failed: the output is right, its weights are not: weights["),
         ("wrong_output", "; the weights are right"),
         ("wrong_both", "; the weights are wrong too: weights["),
-        (
-            "turned_weights",
-            "the output is right, its weights are not: weights have shape (",
-        ),
+        ("turned_weights", "the output is right, its weights are not: weights have shape ("),
         ("weights_first", ", as the second of the pair does: return output, weights"),
     ],
 )

@@ -180,9 +180,7 @@ def test_each_claim_leaves_the_next_a_milder_level() -> None:
 
 @unhurried
 @given(st.lists(st.lists(st.floats(0.5, 2), min_size=12, max_size=12), min_size=1, max_size=5))
-def test_claims_are_at_least_those_of_bonferroni_and_at_most_those_without_correction(
-    drawn: list[list[float]],
-) -> None:
+def test_claims_are_at_least_those_of_bonferroni_and_at_most_those_without_correction(drawn: list[list[float]]) -> None:
     baseline, others = [1.0] * 12, list(map(zigzag, drawn))
     found = compare(baseline, {str(number): samples for number, samples in enumerate(others)})
 

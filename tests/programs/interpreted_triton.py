@@ -27,14 +27,7 @@ def attention(
 ) -> Any:
     """The kernels as a function that supports a CPU."""
     return triton_fused.attention(
-        query,
-        key,
-        value,
-        attn_mask=attn_mask,
-        is_causal=is_causal,
-        scale=scale,
-        enable_gqa=enable_gqa,
-        window=window,
+        query, key, value, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, window=window
     )
 
 

@@ -60,11 +60,7 @@ def files(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         ("transformer/eager+zeros:attention", None, "transformer/eager+zeros:attention"),
         ("transformer/eager+unreadable.py", None, "transformer/eager+{files}/unreadable.py"),
         ("transformer/eager.py+chunked", None, "{files}/transformer/eager.py+chunked"),
-        (
-            "c++/model.py+chunked.py",
-            "transformer",
-            "{files}/c++/model.py+{files}/chunked.py",
-        ),
+        ("c++/model.py+chunked.py", "transformer", "{files}/c++/model.py+{files}/chunked.py"),
     ],
 )
 def test_what_is_spelled_is_found_again(files: Path, target: str, contract: str | None, again: str) -> None:

@@ -234,9 +234,7 @@ def take_over_signals(place: str, process: int) -> Any:
 def share_in_kernel(place: str, process: int) -> Any:
     """Keep something where no process and no folder shows it: memory of System V, a file in memory, a key."""
     return _tried(
-        lambda: _call(29, 0, 1 << 20, 0o1600),
-        lambda: os.close(os.memfd_create("hidden")),
-        lambda: _call(250, 0, -1, 0),
+        lambda: _call(29, 0, 1 << 20, 0o1600), lambda: os.close(os.memfd_create("hidden")), lambda: _call(250, 0, -1, 0)
     )
 
 

@@ -119,8 +119,8 @@ def _with_jax_gradient(function: Callable[..., Any], tensors: Sequence[Any]) -> 
     import jax
     import torch
 
-    wide = any(each.dtype == torch.float64 for each in tensors)
-    needs_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    wide = any(tensor.dtype == torch.float64 for tensor in tensors)
+    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     with jax.enable_x64(wide):
         if not needs_gradient:
             return _from_jax(function(*map(_to_jax, tensors)))
@@ -148,7 +148,11 @@ def _jax_function() -> Any:
         def backward(ctx: Any, gradient: Any) -> Any:
             with jax.enable_x64(ctx.wide):
                 gradients = ctx.pull(_to_jax(gradient))  # that of a boolean mask is no array
-                return None, None, *(_from_jax(each) if isinstance(each, jax.Array) else None for each in gradients)
+                return (
+                    None,
+                    None,
+                    *(_from_jax(gradient) if isinstance(gradient, jax.Array) else None for gradient in gradients),
+                )
 
     return JaxFunction
 

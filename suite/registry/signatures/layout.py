@@ -100,7 +100,7 @@ def with_layout(tensors: Mapping[str, Any], theirs: Signature) -> dict[str, Any]
     Their numbers and axes stay. A function that expects contiguous inputs then gets contiguous ones.
     """
     inside = INPUTS if theirs.heads_inside else ()
-    return {name: _with_heads_inside(each) if name in inside else each for name, each in tensors.items()}
+    return {name: _with_heads_inside(tensor) if name in inside else tensor for name, tensor in tensors.items()}
 
 
 def _with_heads_inside(tensor: Any) -> Any:
@@ -138,27 +138,27 @@ def item_by_item(theirs: Signature, function: Callable[..., Any], call: Signatur
     import torch
 
     inputs = (call.query, call.key, call.value)
-    if torch.is_grad_enabled() and any(each.requires_grad for each in inputs):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
         raise NotImplementedError(NO_BACKWARD)
-    tensors = [four_axes(each) for each in inputs]
-    items = {each.shape[0] for each in tensors}
+    tensors = [four_axes(tensor) for tensor in inputs]
+    items = {tensor.shape[0] for tensor in tensors}
     if len(items) != 1:
         raise NotImplementedError("the function takes one item, so that numbers of items cannot differ")
     if items == {0}:
         raise NotImplementedError("the function takes one item, and the call has no item")
     results = []
     for item in range(tensors[0].shape[0]):
-        rows = [each[item].transpose(0, 1) for each in tensors]
+        rows = [tensor[item].transpose(0, 1) for tensor in tensors]
         results.append(_results(theirs, function, rows, _keywords_of_item(call, item, theirs), call))
     outputs, lses = zip(*results, strict=True)
-    if not all(isinstance(each, torch.Tensor) and each.dim() == AXES - 1 for each in outputs):
+    if not all(isinstance(output, torch.Tensor) and output.dim() == AXES - 1 for output in outputs):
         return outputs[0]
-    output = of_rank(torch.stack([each.transpose(0, 1) for each in outputs]), call.query.dim())
+    output = of_rank(torch.stack([output.transpose(0, 1) for output in outputs]), call.query.dim())
     if not call.returns_lse:
         return output
-    if not all(isinstance(each, torch.Tensor) and each.dim() == AXES - 2 for each in lses):
+    if not all(isinstance(lse, torch.Tensor) and lse.dim() == AXES - 2 for lse in lses):
         return output, lses[0]
-    return output, of_rank(torch.stack([each.transpose(0, 1) for each in lses]), call.query.dim() - 1, AXES - 1)
+    return output, of_rank(torch.stack([lse.transpose(0, 1) for lse in lses]), call.query.dim() - 1, AXES - 1)
 
 
 def _keywords_of_item(call: SignatureCall, item: int, theirs: Signature) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def packed(given: Mapping[str, Any]) -> list[Any]:
     """The positional arguments of libraries for packed items: tensors, cu_seqlens, and the largest lengths."""
     ends = [given["cu_seqlens_q"], given["cu_seqlens_k"]]
     known = [given.get("max_seqlen_q"), given.get("max_seqlen_k")]
-    largest = [longest(each) if most is None else most for each, most in zip(ends, known, strict=True)]
+    largest = [longest(end) if most is None else most for end, most in zip(ends, known, strict=True)]
     return [*(given[name] for name in INPUTS), *ends, *largest]
 
 
@@ -202,7 +202,7 @@ def _call(theirs: Signature, function: Callable[..., Any], call: SignatureCall, 
     """The function's output. `reorder` exchanges axes of the inputs, and applied to the output restores them."""
     import torch
 
-    inputs = [reorder(each) for each in (call.query, call.key, call.value)]
+    inputs = [reorder(tensor) for tensor in (call.query, call.key, call.value)]
     output, lse = _results(theirs, function, inputs, theirs.keywords(call), call)
     if isinstance(output, torch.Tensor) and output.dim() == AXES:
         output = of_rank(reorder(output), call.query.dim())

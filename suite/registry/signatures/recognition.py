@@ -22,9 +22,9 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
     where no parameter is foreign to the contract's own signature. Raises `AmbiguousSignature` where foreign names fit
     several signatures, or one and the contract's own, or where identifying names of two meet.
     """
-    for each in map(signature, names(SIGNATURES_OF)):
-        if each.before and tuple(parameters or ())[: len(each.before)] == each.before:
-            return each.name, each.before
+    for described in map(signature, names(SIGNATURES_OF)):
+        if described.before and tuple(parameters or ())[: len(described.before)] == described.before:
+            return described.name, described.before
     options = frozenset((parameters or ())[len(INPUTS) :])
     own = signature(OWN).parameters
     foreign = (options & _known()) - own
@@ -56,11 +56,11 @@ def recognise_other(
     """
     options, marks = frozenset(parameters[len(inputs) :]), frozenset(inputs) - frozenset(INPUTS)
     is_own = marks <= frozenset(required)
-    for each in map(signature, names(contract)):
-        known = not each.identifying or any(group <= frozenset(parameters) for group in each.identifying)
-        differs = (options - frozenset(own)) & each.parameters or options.intersection(required)
-        if known and each.required <= frozenset(required) and (differs or not is_own):
-            return each.name, tuple(sorted(each.required))
+    for described in map(signature, names(contract)):
+        known = not described.identifying or any(group <= frozenset(parameters) for group in described.identifying)
+        differs = (options - frozenset(own)) & described.parameters or options.intersection(required)
+        if known and described.required <= frozenset(required) and (differs or not is_own):
+            return described.name, tuple(sorted(described.required))
     return ("", ()) if is_own else None
 
 
@@ -107,7 +107,7 @@ def _others() -> list[str]:
 
 def _identifying(name: str, options: frozenset[str]) -> tuple[str, ...]:
     """The given parameters that identify a signature; empty where they may be of any."""
-    return tuple(sorted(frozenset[str]().union(*(each for each in signature(name).identifying if each <= options))))
+    return tuple(sorted(frozenset[str]().union(*(word for word in signature(name).identifying if word <= options))))
 
 
 @cache

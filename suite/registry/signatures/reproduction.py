@@ -30,7 +30,7 @@ def call_lines(theirs: Signature, call: Call, lines: Sequence[str]) -> Sequence[
 
 def _replaced(line: str, expression: str) -> str:
     """A line in which the expression replaces every call of `attention`."""
-    for node in reversed([each for each in ast.walk(ast.parse(line)) if _is_call(each)]):
+    for node in reversed([inner for inner in ast.walk(ast.parse(line)) if _is_call(inner)]):
         assert isinstance(node, ast.Call)
         encoded = line.encode()
         before, after = encoded[: node.col_offset], encoded[node.end_col_offset :]

@@ -139,7 +139,7 @@ class SignatureCall:
         """Whether an input wants a gradient."""
         import torch
 
-        return torch.is_grad_enabled() and any(each.requires_grad for each in (self.query, self.key, self.value))
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (self.query, self.key, self.value))
 
     def window(self, unbounded: int | None) -> tuple[int | None, int | None]:
         """Both sides of the window, as the function `sides`."""

@@ -152,10 +152,7 @@ def test_a_package_is_checked_by_two_processes_and_every_outcome_is_in_the_repor
         ("--attention nosuch", "unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
         ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch'; there are: add_norm, "),
-        (
-            "--attention-contract transformer",
-            "--attention-contract transformer needs a target: add --attention TARGET",
-        ),
+        ("--attention-contract transformer", "--attention-contract transformer needs a target: add --attention TARGET"),
     ],
 )
 def test_an_invalid_request_is_one_line_and_nothing_runs(run: Pytest, write: Write, arguments: str, says: str) -> None:

@@ -46,11 +46,6 @@ SIGNATURE = Signature(
     heads_inside=True,
     inputs=("q", "k", "v"),
     conventions={"causal": "lower_right", "window": "lower_right", "lse_empty_row": "any"},
-    words={
-        "scale": "softmax_scale",
-        "is_causal": "causal",
-        "window": "window_size",
-        "return_lse": "return_attn_probs",
-    },
+    words={"scale": "softmax_scale", "is_causal": "causal", "window": "window_size", "return_lse": "return_attn_probs"},
     says="causal and window_size aligned at the last key, -1 unbounded, zeros where a query sees nothing",
 )

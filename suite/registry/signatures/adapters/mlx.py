@@ -45,10 +45,7 @@ SIGNATURE = Signature(
     arrays=MLX,
     inputs=("q", "k", "v"),
     lacks={"gradient": NO_GRADIENT_OF_MLX, "mask_gradient": NO_GRADIENT_OF_MLX},
-    conventions={
-        "causal": "lower_right",
-        "empty_row": {"bool_mask": "mean", "causal": "mean", "float_mask": "nan"},
-    },
+    conventions={"causal": "lower_right", "empty_row": {"bool_mask": "mean", "causal": "mean", "float_mask": "nan"}},
     words={"attn_mask": "mask", "is_causal": 'mask="causal"'},
     says='arrays of MLX, mask="causal" aligned at the last key, a mean where a query may attend to nothing',
 )
