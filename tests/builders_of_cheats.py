@@ -1,7 +1,5 @@
 """Audits of cheats, as records."""
 
-from __future__ import annotations
-
 from attnsuite.model import Exploit, ExploitAudit, ExploitTrial
 
 HONEST = Exploit("honest", "control", "PyTorch's own attention.", "passes", "measured")

@@ -1,7 +1,5 @@
 """Helpers for tests of the runner: a function as an implementation, and the outcomes of its cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The command line in its own process, for tests of several commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The files and results that the command lines of tests/golden/ name."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cache of mutants' replies: diagnosis calls hundreds of mutants with the same inputs in many tests."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass

@@ -3,8 +3,6 @@
 They share no code with the mutants, so that a diagnosis proves more than that a mutant equals itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

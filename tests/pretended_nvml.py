@@ -1,7 +1,5 @@
 """A fake pynvml of a machine with H200s."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

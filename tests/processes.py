@@ -1,7 +1,5 @@
 """Queries of other processes, which may end at any time."""
 
-from __future__ import annotations
-
 import psutil
 
 

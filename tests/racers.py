@@ -1,7 +1,5 @@
 """Fake participants of races, without processes, on a clock that tests advance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -1,7 +1,5 @@
 """Runs of pytest in a process of their own, and what their JUnit file says."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Folders of shards, as tests of merging need them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from builders import measured

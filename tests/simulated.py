@@ -1,7 +1,5 @@
 """Simulated samples of noisy machines, and the shares of wrong and right verdicts on them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields

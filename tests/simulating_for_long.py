@@ -1,7 +1,5 @@
 """Rates of wrong verdicts on many kinds of machines: `python tests/simulating_for_long.py --help`."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the tests of the store have in common: records, a folder in tmp_path, and processes that are killed."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What tests of the registry share: a small submission, and what a target means or is refused for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

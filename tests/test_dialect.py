@@ -1,7 +1,5 @@
 """Prose is in the field's words: docstrings, comments, messages and documents have no word of the old dialect."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

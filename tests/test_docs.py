@@ -3,8 +3,6 @@
 Code whose first line is a comment with a file's name becomes that file. A block that begins with `$` is a session.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Public functions and methods have docstrings; examples in docstrings print what they show."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import inspect

@@ -1,7 +1,5 @@
 """examples/third_party: installed like another project's package, found by its entry point, checked and tested."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

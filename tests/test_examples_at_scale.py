@@ -1,7 +1,5 @@
 """examples/scale: the commands of the examples, run here; merged results equal those of one process."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """`scripts/gpu.sh`, rehearsed on the CPU: parts that fail, a run that its time ends, and the archive of both."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """README and docs/ quote results/, their links lead to files, and they are short."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

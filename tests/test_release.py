@@ -1,7 +1,5 @@
 """A release has one version, a section of the changelog, a citation and a policy for reports of weaknesses."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """GitHub Actions: the steps of the action and of the reusable workflows, run here like on a runner."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

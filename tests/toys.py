@@ -1,7 +1,5 @@
 """A task with a short training: a line through points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

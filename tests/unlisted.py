@@ -6,8 +6,6 @@ Every ninth mutant runs as an implementation. It is left out of the list, with a
 Diagnosis and explanation get half of its tests; the other half judge them.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

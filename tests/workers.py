@@ -1,7 +1,5 @@
 """What tests of workers and of what is measured share: submissions as files, calls, and what is left of processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

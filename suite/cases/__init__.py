@@ -1,7 +1,5 @@
 """Contracts as data: calls, cases, mutants, correct variants and workloads."""
 
-from __future__ import annotations
-
 from attnsuite.cases.call import ALL_CORES, Call, Calls, Conventions, NoReply, Replies, Reply
 from attnsuite.cases.case import Case, CaseWrapper, ChangedCase, list_tests
 from attnsuite.cases.contract import COMMON, Contract, Mutant, Variant, configured, declare, lists_in

@@ -1,7 +1,5 @@
 """Bad input, which must raise an error."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar

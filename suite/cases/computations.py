@@ -10,8 +10,6 @@ Axes and choices are checked before `compute` begins; its steps are static metho
 wherever it stands; `…` at the front is any number of axes, the same for all tensors.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps

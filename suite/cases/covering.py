@@ -8,8 +8,6 @@ Software Engineering 23 (1997), and D. R. Kuhn, R. N. Kacker and Y. Lei, "Practi
 800-142 (2010).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

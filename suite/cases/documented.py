@@ -1,7 +1,5 @@
 """Cases whose result a document gives: the numbers as they are printed, or the shape of unseeded draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

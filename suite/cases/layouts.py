@@ -1,7 +1,5 @@
 """Memory layouts of tensors, and cases whose tensors have another layout than row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Cases with random outputs: judged exactly where the draw can be read from the output, by counts where it cannot."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The second may be a dictionary that holds the weights under one plain name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps

@@ -1,7 +1,5 @@
 """The numbers of cases and workloads: drawn, given by a document, changed from round to round, turned into tensors."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The command line as typer's application, assembled from the requests. Each subcommand is a module of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`attnsuite claims`: measure claims of the source documents, store a row for each, and write their page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`attnsuite draw`: draw the documents' figures with measured numbers, as SVG and PNG files."""
 
-from __future__ import annotations
-
 from attnsuite.cli.options import words
 from attnsuite.cli.requests import Draw
 from attnsuite.cli.targets import print_hint

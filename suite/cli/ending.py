@@ -1,7 +1,5 @@
 """Signals and exit statuses: after Ctrl-C or SIGTERM a command ends with the status that shells expect."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

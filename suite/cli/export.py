@@ -1,7 +1,5 @@
 """`attnsuite export`: write a model as an ONNX file, and print the results of its test run."""
 
-from __future__ import annotations
-
 import os
 
 from attnsuite.cli import campaign

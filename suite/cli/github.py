@@ -1,7 +1,5 @@
 """`attnsuite check --github`: annotations at the files that fail, and the summary of the job."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence

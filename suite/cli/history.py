@@ -1,7 +1,5 @@
 """`attnsuite history`: stored runs, chosen and printed, and runs that are added to them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """`attnsuite list`: the implementations, read from their sources without importing them; cases and workloads."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap

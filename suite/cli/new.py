@@ -1,7 +1,5 @@
 """`attnsuite new`: write a file that begins an implementation, from `templates/`. Existing files are not replaced."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import sys

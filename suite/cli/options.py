@@ -1,7 +1,5 @@
 """Requests as command lines: fields as options, words as values, and a request as words again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields

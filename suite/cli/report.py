@@ -1,7 +1,5 @@
 """`attnsuite report`: write pages and charts from stored results; merge other folders first."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

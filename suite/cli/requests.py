@@ -3,8 +3,6 @@
 `attnsuite.cli.NAME` carries out the request of the subcommand NAME. The class's docstring is its help.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Each shard is a plain command, `attnsuite check … --shard 3/8 --results …`. 
 repeat a complete one, so that the same sweep command resumes a sweep.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The implementations that a command tests or times, and helpers that these commands share."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`attnsuite verify`: check that stored rows are as they were written, and that pages match the rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models as ONNX files. A file is checked, run once and compared with the oracle before it is moved to its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The implementation that exports the graph of a target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Atomic replacement of a graph and of the file of its weights, if there is one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Verification of a graph: its form is checked, and the output of one run is compared with the oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ cuDNN's convolutions do so by default. A CPU may round them to bfloat16. PyTorch
 an older one and one by library and operation; reading the older one raises once the newer one has been used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple

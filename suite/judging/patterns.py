@@ -3,8 +3,6 @@
 A pattern is an array of booleans, True where a place is kept, masked (`numpy.ma`) where no value is possible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

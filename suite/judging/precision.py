@@ -1,7 +1,5 @@
 """Precision of the dtypes, and the wider arithmetic of the oracle."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import mpmath

@@ -1,7 +1,5 @@
 """Rows, runs, limits and statistics that all packages share, without torch and without the name of a contract."""
 
-from __future__ import annotations
-
 from attnsuite.model.audit import COMBINED as COMBINED
 from attnsuite.model.audit import EXEMPT as EXEMPT
 from attnsuite.model.audit import EXPECTED_VERDICTS as EXPECTED_VERDICTS

@@ -1,7 +1,5 @@
 """Results of audits: of the mutants of a contract, of submissions that try to fool the suite, and of the timer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median

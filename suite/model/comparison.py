@@ -1,7 +1,5 @@
 """Differences between two sets of results: changed statuses, and ratios of times and memories with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Speed comparisons of implementations: the margin, the verdicts, and the correction for several comparisons."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

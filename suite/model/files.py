@@ -1,7 +1,5 @@
 """Safe reading and atomic writing of files."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

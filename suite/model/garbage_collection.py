@@ -1,7 +1,5 @@
 """Pauses Python's garbage collector during work that makes many lasting objects, where it only costs time."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Limits of times and of numbers of processes, and checks of options before torch is imported."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial

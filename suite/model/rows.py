@@ -1,7 +1,5 @@
 """The rows of result files: typed structs whose annotations are their checks, and their statuses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Medians of samples with their intervals, and tests for dependent rounds and differing processes."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A lock on the folder ends with its process. A process that finds an unlocked fol
 that no two remove it, and none removes a folder whose process has yet to lock it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

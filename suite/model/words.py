@@ -1,7 +1,5 @@
 """Words that all packages share: names in requests and rows, the version, escaping of texts, and UsageError."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from importlib import metadata

@@ -1,7 +1,5 @@
 """Finding implementations: by registered name, file, module or entry point."""
 
-from __future__ import annotations
-
 from attnsuite.registry.callables import import_lines, preserve_modes, usual_contract
 from attnsuite.registry.calls import with_signature
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation

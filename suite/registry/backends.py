@@ -1,7 +1,5 @@
 """Combinations of implementations: a function or factory with a parameter `attention`, and an attention for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

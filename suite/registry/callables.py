@@ -1,7 +1,5 @@
 """What a target may be, apart from a function: a class, whose instance is called, or a module in evaluation mode."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

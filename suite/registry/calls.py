@@ -1,7 +1,5 @@
 """How tests call a function: its parameters, its signature, and what it is adapted to."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

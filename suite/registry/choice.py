@@ -1,7 +1,5 @@
 """The object of an imported file that is tested where the user names none."""
 
-from __future__ import annotations
-
 import dis
 import inspect
 import sys

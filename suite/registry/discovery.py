@@ -1,7 +1,5 @@
 """All registered implementations: the files in a folder of implementations, and the installed entry points."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points

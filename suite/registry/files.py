@@ -1,7 +1,5 @@
 """Files as modules: where a module comes from, how a file is imported by its path, and what a hash of it covers."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib

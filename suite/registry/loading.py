@@ -1,7 +1,5 @@
 """Importing an implementation without letting it disturb the others."""
 
-from __future__ import annotations
-
 import importlib
 import operator
 import os

@@ -4,8 +4,6 @@ The suite draws the weights, so that expected values never depend on the module'
 sizes of a call by its own constructor.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """What attnsuite assumes of a user's own function: which function of a file it is, its contract, its parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

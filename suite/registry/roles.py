@@ -1,7 +1,5 @@
 """The roles of a module's parameters, of its constructor's arguments and of its inputs, recognised by their names."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

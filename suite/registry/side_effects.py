@@ -1,7 +1,5 @@
 """Restores what an import or a call changes in the process, and captures what it prints."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

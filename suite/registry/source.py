@@ -1,7 +1,5 @@
 """What a file declares with `@implementation`, read from its source without importing it."""
 
-from __future__ import annotations
-
 import ast
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """The implementations that the targets of a command line name."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

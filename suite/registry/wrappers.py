@@ -1,7 +1,5 @@
 """Python for the user: a function of a contract around one that no test can call."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path

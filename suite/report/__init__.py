@@ -1,7 +1,5 @@
 """Rows → report.html, README.md, tables for spreadsheets, charts, and terminal lines. This package runs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

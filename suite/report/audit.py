@@ -1,7 +1,5 @@
 """Audits → audit.md, cheats.md, stopwatch.md: mutants that are killed, verdicts on exploits, errors of the timer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from itertools import product

@@ -1,7 +1,5 @@
 """cases.html: every test result of one machine, searchable, in the machine's folder."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any

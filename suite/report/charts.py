@@ -1,7 +1,5 @@
 """The look of all charts and figures; time.svg and memory.svg: time and memory over sequence length, by Altair."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

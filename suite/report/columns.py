@@ -1,7 +1,5 @@
 """Tables for spreadsheets: benchmark.csv has a row per measurement, conformance.csv a row per implementation."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence

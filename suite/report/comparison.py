@@ -1,7 +1,5 @@
 """The differences of two sides as a page: outcomes, times, memory; and the lines of a failed comparison."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

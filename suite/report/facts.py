@@ -1,7 +1,5 @@
 """Facts that runs store with their rows: contracts, declarations, samples, known bugs; and the origin of a page."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 from attnsuite.model import ContractFacts, Facts, FindingFacts, Measurement, Outcome, Run

@@ -1,7 +1,5 @@
 """Pages → files. Files that attnsuite did not write are neither replaced nor removed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

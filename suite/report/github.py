@@ -1,7 +1,5 @@
 """Outcomes for GitHub Actions: the summary page of a job, and annotations at the files that fail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """History → lines of a terminal, JSON and CSV: steps of times and memory, and tests whose status changed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """results/README.md: one screen per machine, with links to the other pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages → Markdown. Texts from submissions are escaped, so that they cannot change the page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch

@@ -1,7 +1,5 @@
 """Measurements → benchmark.json in the format of pytest-benchmark, which compares and draws it; git ignores it."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence

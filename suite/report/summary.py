@@ -1,7 +1,5 @@
 """Terminal lines: the summary of a check from its outcomes, and the table of a benchmark from its measurements."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Outcomes → counts for tables, and groups of failures with one line each."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pages → lines of a terminal: aligned columns, no markup, no control codes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 

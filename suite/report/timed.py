@@ -1,7 +1,5 @@
 """Measurements → tables of rows that were timed together, with medians, intervals and comparisons."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Numbers with their units, as tables and charts write them: three digits, and never an exponent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

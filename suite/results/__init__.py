@@ -1,7 +1,5 @@
 """Runs on disk: reading, writing, merging, verifying, comparing, and their history."""
 
-from __future__ import annotations
-
 from attnsuite.results.format import verify
 from attnsuite.results.merge import MergeResult, merge
 from attnsuite.results.recorded import MachineRecord, load, machines, read, read_machine

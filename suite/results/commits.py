@@ -1,7 +1,5 @@
 """Results at a commit: the files of a folder as git has them, in a temporary folder."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`attnsuite compare`: the differences between two sides of results: folders, commits, runs or versions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

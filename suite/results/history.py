@@ -7,8 +7,6 @@ The file keeps the measurements of runs whose folders are removed later. Steps a
 runs.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

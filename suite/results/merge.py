@@ -1,7 +1,5 @@
 """Merging: copy runs of several machines and shards into one folder, and report missing shards."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Sequence

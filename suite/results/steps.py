@@ -9,8 +9,6 @@ series' spread, so the estimate is combined with the usual spread of the machine
 in all series of a machine together (Bonferroni). Steps within MARGIN do not count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

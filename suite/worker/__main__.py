@@ -1,7 +1,5 @@
 """The process of one implementation: it imports the implementation, then serves requests until its parent ends."""
 
-from __future__ import annotations
-
 import os
 import resource
 import select

@@ -1,7 +1,5 @@
 """Settings of glibc for freed memory: keep it, or return it to the system. No effect with other C libraries."""
 
-from __future__ import annotations
-
 import ctypes
 from contextlib import suppress
 

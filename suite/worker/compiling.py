@@ -1,7 +1,5 @@
 """Detection of compilers in a worker: while one may be running, the first call of each shape has a longer limit."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Hashable, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Nothing is pickled. A worker runs a submission, so its messages are validated by the annotations of these structs.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The parent's end of a worker: its process, a private channel to it, and the end of its output."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import select

@@ -1,7 +1,5 @@
 """Records of a call: the operators that it runs, its calls of a backend, and the state of its CUDA device."""
 
-from __future__ import annotations
-
 import math
 import os
 import warnings

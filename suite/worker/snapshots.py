@@ -1,7 +1,5 @@
 """Copies, fingerprints and memory addresses of tensors, and the inputs that a call has changed."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ In a turn the parent sends its kind, the process reports that it is ready, the p
 replies with a byte, a length and the bytes of the output.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Iterator, Sequence

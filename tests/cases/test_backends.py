@@ -1,7 +1,5 @@
 """The calls of a backend are judged, and complaints name the first difference."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bad input: whether it is refused, accepted, or read and written beyond its tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

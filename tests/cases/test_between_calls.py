@@ -1,7 +1,5 @@
 """Leftovers of an earlier call are noticed by three calls in a row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Axes are letters: each is one size, and tensors that do not fit are refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

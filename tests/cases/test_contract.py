@@ -1,7 +1,5 @@
 """Declarations of contracts: wrong ones are refused in one line; the features that calls need."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

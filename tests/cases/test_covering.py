@@ -1,7 +1,5 @@
 """Covering arrays: what meets in them, what cannot, and how rows are read and written."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import pytest

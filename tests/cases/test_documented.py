@@ -1,7 +1,5 @@
 """Cases whose numbers or shape a document gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Replies are compared with expected results: form first, then numbers; and two replies with each other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scattered tensors, and the mutant that they kill."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Rows of tables become computations with one wrong step."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

@@ -1,7 +1,5 @@
 """Weights returned with an output: the judged keys, honest weights, and each kind of wrong ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

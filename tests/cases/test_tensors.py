@@ -1,7 +1,5 @@
 """Numbers of cases depend on the name and the seed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

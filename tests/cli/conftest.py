@@ -1,7 +1,5 @@
 """The command line as tests run it: in this process with `cli`, or in a process of its own with `attnsuite`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

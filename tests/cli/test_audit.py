@@ -1,7 +1,5 @@
 """`attnsuite audit` of one contract: an audit of all takes many minutes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

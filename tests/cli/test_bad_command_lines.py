@@ -1,7 +1,5 @@
 """Requests that cannot be carried out, besides those of tests/golden/: one line on standard error and status 2."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

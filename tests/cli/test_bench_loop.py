@@ -1,7 +1,5 @@
 """A kernel author's loop, as commands: a file on an own shape with a baseline, and the command that repeats it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`check --results` and `--fail-fast`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: output, files and exit statuses that tests/golden/ does not hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """`attnsuite list --contract NAME`: the docstring of the contract's file, then sections made of what it declares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

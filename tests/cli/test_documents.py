@@ -1,7 +1,5 @@
 """The documents' own code, as readers type it: what it gets wrong is exactly what the contracts decide otherwise."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping

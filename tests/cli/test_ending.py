@@ -1,7 +1,5 @@
 """The end of a process: with its status and all output, and without destroying libraries."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Explanations below failures: the features that they share, and a reproduction that runs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A process that forges replies does not affect others in the same run, and forged values are not stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names and messages of a submission are printed as text: no markup, no command, nothing invisible."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser

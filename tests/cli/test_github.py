@@ -1,7 +1,5 @@
 """`check --github`: annotations at the line that fails, and a job summary that no submission can break."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

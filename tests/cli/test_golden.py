@@ -6,8 +6,6 @@ file. `GOLDEN=write pytest tests/cli/test_golden.py` writes all output anew. Rea
 a message says what is wrong, what was given, what is expected, and what to do.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,7 +1,5 @@
 """`attnsuite history`: as text, JSON and CSV; runs of other folders and of commits are added to it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

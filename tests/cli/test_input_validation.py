@@ -1,7 +1,5 @@
 """A submission that accepts bad input: its line in the output, its exit status, --strict and -v."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The file of `--junit` has the structure that its readers have in common, whatever a submission says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`attnsuite learn`: what it prints, writes and refuses; curves and scores in results/, and the page made of them."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

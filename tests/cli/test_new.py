@@ -1,7 +1,5 @@
 """`attnsuite new` writes files to begin with, of attention such that run at once, and replaces none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Without a terminal, a long check prints lines about its progress."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

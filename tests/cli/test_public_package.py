@@ -1,7 +1,5 @@
 """`import attnsuite` gives the public names, light until they are used; `check` takes what the command line takes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

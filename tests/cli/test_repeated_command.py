@@ -1,7 +1,5 @@
 """The command that is printed below a failure repeats exactly that test, for every kind of target."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`attnsuite run`: its plan, and interrupted runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """`check --seed N` and `--profile P`: other numbers, other combinations of features, and the same when repeated."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable

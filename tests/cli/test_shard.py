@@ -1,7 +1,5 @@
 """`--shard i/n`: parts that together are the whole, have folders of their own, and do not run again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

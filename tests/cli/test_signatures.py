@@ -1,7 +1,5 @@
 """`attnsuite check` and `bench` in the signatures of other libraries, in processes of their own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

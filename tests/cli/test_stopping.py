@@ -1,7 +1,5 @@
 """Commands that end before their end: by Ctrl-C, SIGTERM and SIGKILL, what is reported, and what is resumed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Standard streams that are closed, and encodings without the characters of the messages: no verdict changes."""
 
-from __future__ import annotations
-
 import io
 import shlex
 import subprocess

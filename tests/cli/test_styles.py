@@ -1,7 +1,5 @@
 """Classes, modules and functions that return their weights too: checked on the command line as functions are."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path

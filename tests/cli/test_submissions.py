@@ -1,7 +1,5 @@
 """Submissions on the command line: they run in a sandbox, and their output is printed harmlessly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

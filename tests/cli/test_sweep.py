@@ -1,7 +1,5 @@
 """A sweep file: what it may say, the commands that follow from it, and shards that are run and merged."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

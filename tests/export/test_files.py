@@ -1,7 +1,5 @@
 """Files of an export: atomic replacement, weights and configs, and refusals."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Written graphs: names, outputs in onnxruntime, and decoding with a cache."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

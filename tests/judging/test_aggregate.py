@@ -1,7 +1,5 @@
 """Errors taken together: limits that independent roundings never exceed, and complaints about larger ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

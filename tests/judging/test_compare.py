@@ -1,7 +1,5 @@
 """The comparator: what passes, what never does, and what the complaint says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """float32 is judged with all its bits: TF32, simulated here by its rounding, is off meanwhile and restored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import wraps

@@ -1,7 +1,5 @@
 """Products of matrices in the arithmetic of the oracle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mpmath

@@ -1,7 +1,5 @@
 """Bounds of the arithmetic that knows its own errors hold for honest orders, and say something."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

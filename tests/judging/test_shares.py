@@ -1,7 +1,5 @@
 """Statistics of draws: their limits are left as seldom as they say, and what is counted in patterns is right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Texts of others are shown, and do nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What samples say: intervals against brute force, verdicts against their definition, claims against chance."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Temporary folders go with whoever made them: by being removed, or by being found."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Prints a line for each kernel: its name, dtype, width, mask, and the bytes of shared memory that it needs.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 from unittest import mock

@@ -3,8 +3,6 @@
 A line of JSON says what to run, and where its output goes; its exit status is answered in a line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

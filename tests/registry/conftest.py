@@ -1,7 +1,5 @@
 """Folders of implementations that tests of the registry look into."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Combinations with a backend: found, loaded, run in either process, and judged inside."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

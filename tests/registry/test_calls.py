@@ -1,7 +1,5 @@
 """How functions are called: by place where they must, with what they always need, and refused where no test can."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is registered: the files in a folder of implementations, and entry points."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

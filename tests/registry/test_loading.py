@@ -1,7 +1,5 @@
 """Importing a submission: what it may do, and what it cannot do to the process."""
 
-from __future__ import annotations
-
 import random
 import sys
 import threading

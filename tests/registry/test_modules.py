@@ -1,7 +1,5 @@
 """Modules with weights of their own: the roles of parameters, arguments and inputs, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How an implementation is named again, so that what was asked can be asked once more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every way to name an implementation, and every way in which a request can be wrong."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of exploits: a list of unexpected verdicts, then a table per class."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from builders import RUN

@@ -1,7 +1,5 @@
 """report.html and cases.html in a real browser, on the committed results."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

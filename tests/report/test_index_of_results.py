@@ -1,7 +1,5 @@
 """The first mistake in the table of results/README.md."""
 
-from __future__ import annotations
-
 from attnsuite.model import Outcome, Status
 from attnsuite.report.index import first_mistake
 

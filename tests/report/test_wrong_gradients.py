@@ -1,7 +1,5 @@
 """Wrong gradients: a difference that the right gradient has by chance does not show."""
 
-from __future__ import annotations
-
 from random import Random
 
 from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, TrainingRow

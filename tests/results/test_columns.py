@@ -3,8 +3,6 @@
 `python tests/results/test_columns.py` writes the tables anew.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

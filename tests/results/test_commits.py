@@ -1,7 +1,5 @@
 """Results at a commit are read from git, even if the folder has changed or is gone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Steps are reported only with at least two runs on either side."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Multi-head attentions with weights of their own, each with one mistake of learners; `Right` has none."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """Takes back the limit of memory that it was given, and says whether it could."""
 
-from __future__ import annotations
-
 import resource
 from typing import Any
 

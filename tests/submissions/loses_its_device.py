@@ -1,7 +1,5 @@
 """A kernel that reads where it may not, as PyTorch tells of it: from its first call on, the device says an error."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Does what a hostile or broken submission may do, one thing for each mode."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -1,7 +1,5 @@
 """Attention of arrays of numpy and of JAX, without a word that tells; one that raises whatever it is given."""
 
-from __future__ import annotations
-
 import numpy
 
 

@@ -1,7 +1,5 @@
 """Kernels in the signatures of other libraries, right ones and wrong ones, on PyTorch's own attention."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attentions in the styles of teaching code: classes, modules, and functions that return their weights too."""
 
-from __future__ import annotations
-
 import math
 
 import torch

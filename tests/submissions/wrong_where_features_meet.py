@@ -1,7 +1,5 @@
 """Attentions that are wrong where features meet, in ways that nobody has a name for."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Asking an implementation in this process: what it returns, raises and does to its inputs."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Processes that a tested file starts import its functions by name, as those of a module do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

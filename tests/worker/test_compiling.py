@@ -1,7 +1,5 @@
 """A submission that compiles has a longer time limit, and a function that hangs has not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

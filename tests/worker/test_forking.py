@@ -1,7 +1,5 @@
 """What workers are forked from, and what becomes of them when it ends."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

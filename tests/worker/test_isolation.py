@@ -1,7 +1,5 @@
 """What hostile submissions can do: in the sandbox, and where the machine lacks a mechanism of it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal

@@ -1,7 +1,5 @@
 """What comes back from a worker is not trusted: messages and replies that no honest one sends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

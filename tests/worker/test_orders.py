@@ -1,7 +1,5 @@
 """Calls in another order than one by one, at once, and with something unusual around them."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from typing import Any

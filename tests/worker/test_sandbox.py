@@ -1,7 +1,5 @@
 """The sandbox's mechanisms: what the machine has, what they say of themselves, and each by itself."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

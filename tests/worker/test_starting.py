@@ -1,7 +1,5 @@
 """How a worker starts, and why it cannot."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Inputs that are handed over in turns: what becomes of a process that fails, dies, hangs or lies meanwhile."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Asking an implementation in its own process: whatever it does is an answer."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
