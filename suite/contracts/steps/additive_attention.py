@@ -39,7 +39,7 @@ from torch.nn import functional
 
 from attnsuite.cases import Case, Mutant, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts, in_numpy, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
@@ -296,7 +296,7 @@ def variants() -> list[Variant]:
     return [
         Variant("one_product", "one product of every pair of query and key", widened(Additive, _one_product)),
         Variant("own_dtype", "the same in the dtype itself, half types too", Additive.validated(_one_product)),
-        Variant("one_query_at_a_time", "numpy in float64, one query at a time", in_numpy(Additive, _query_by_query)),
+        Variant("float64", "everything in float64", Additive(wide=lambda query: torch.float64)),
     ]
 
 
@@ -309,16 +309,3 @@ def _one_product(*tensors: Tensor, attn_mask: Tensor | None = None) -> Tensor:
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -math.inf)
     return scores.softmax(-1).nan_to_num(0.0) @ value
-
-
-def _query_by_query(*arrays: Array, attn_mask: Array | None = None) -> Array:
-    """Each query by itself, and only the keys that it may attend to."""
-    query, key, value, w_query, w_key, w_score = arrays
-    allowed = np.broadcast_to(True if attn_mask is None else attn_mask, (*query.shape[:2], key.shape[1]))
-    output = np.zeros((*query.shape[:2], value.shape[2]))
-    for item, place in np.ndindex(query.shape[:2]):
-        keys = allowed[item, place]
-        scores = np.tanh(key[item, keys] @ w_key + query[item, place] @ w_query) @ w_score
-        exponentials = np.exp(scores - scores.max(initial=-np.inf))
-        output[item, place] = exponentials @ value[item, keys] / (exponentials.sum() or 1.0)
-    return output
