@@ -43,6 +43,8 @@ NUMBERS: dict[str, Quantity] = {
     "flops_per_second": lambda row: row.rate(),
     "flops_per_second_by_convention": lambda row: row.rate("convention"),
     "of_roofline": attrgetter("roofline"),
+    "bytes_per_second": lambda row: row.rate("bytes"),
+    "of_bandwidth": attrgetter("of_bandwidth"),
     "net_peak": attrgetter("reported_peak"),
     "peak": attrgetter("measurement.peak"),
     "joules": attrgetter("joules"),

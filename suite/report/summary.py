@@ -172,7 +172,7 @@ def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
     if not row.time:
         return name, text(_without_time(row.measurement), LONGEST_SAID)
     compared = row.verdict if row.verdict == BASELINE else timed.verdict(row)
-    return name, *map(cell, (unit.format(row.time.median), _spread(row.time), compared, timed.peak(row)))
+    return name, *map(cell, (unit.format(row.time.median), _spread(row.time), compared, timed.memory(row)))
 
 
 def _without_time(row: Measurement) -> str:

@@ -26,6 +26,16 @@ def _row(table, name):
     return next((row for row in table.rows if row.name == name), None)
 
 
+@pytest.mark.parametrize(("padded", "words"), [({}, ""), ({"padded": 9.0}, "; 2.00 GB/s, 20 % of a copy's")])
+def test_packed_items_and_caches_have_their_traffic_beside_memory(padded, words):
+    work = {"attended": 1.0, "bytes": 2e8, **padded}
+    (table,) = tables([("r", measured(seconds=0.1, work=work, ceilings={"bytes": 1e10}))], BASELINES)
+    (row,) = table.rows
+
+    assert (row.rate("bytes"), row.of_bandwidth) == pytest.approx((2e9, 0.2))
+    assert timed.memory(row) == timed.peak(row) + words
+
+
 PROCESSES = "01" * 10
 
 

@@ -77,7 +77,10 @@ class PackedWorkload(cases.Workload):
         heads = f"{self.heads} heads" + (f" on {self.key_heads}" if self.heads != self.key_heads else "")
         lengths = f"{min(self.keys)} to {max(self.keys)} keys"
         words = f"{len(self.keys)} items of {lengths}, {heads}, width {self.width}"
-        return f"{words}, causal" if self.causal else words
+        work = self.work("float32", "forward")
+        ratio = work["padded"] / work["convention"]
+        padding = f", padded {ratio:.1f} × the work" if ratio > 1 else ""
+        return f"{words}, causal{padding}" if self.causal else words + padding
 
     def under(self, conventions: Conventions) -> PackedWorkload:
         declared = {point: chosen for point, chosen in conventions.items() if point == "causal"}
@@ -116,6 +119,7 @@ class PackedWorkload(cases.Workload):
         return {
             "attended": times * pair * visible,
             "convention": times * pair * dense,
+            "padded": times * pair * len(counts) * max(self.queries) * max(self.keys) * (0.5 if self.causal else 1.0),
             "bytes": moved_once if direction == "forward" else 2 * moved_once,
             "tokens": float(sum(self.queries)),
         }

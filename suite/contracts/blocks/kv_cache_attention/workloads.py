@@ -60,13 +60,18 @@ class DecodeWorkload(cases.Workload):
         return max(self.totals)
 
     @property
+    def padding(self) -> float:
+        """The keys of caches padded to the longest item, divided by the keys there are."""
+        return len(self.totals) * max(self.totals) / sum(self.totals)
+
+    @property
     def shape(self) -> str:
         least, most = min(self.totals), max(self.totals)
         lengths = f"{most}" if least == most else f"{least} to {most}"
         heads = f"{self.heads} heads on {self.key_heads}, width {self.width}"
-        return f"batch {len(self.totals)}, {lengths} keys, {heads}" + f", pages of {self.page}" * (
-            self.page is not None
-        )
+        pages = "" if self.page is None else f", pages of {self.page}"
+        padding = f", padded {self.padding:.1f} × the keys" if least != most else ""
+        return f"batch {len(self.totals)}, {lengths} keys, {heads}{pages}{padding}"
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
         items, pages = len(self.totals), self._pages()
@@ -110,7 +115,13 @@ class DecodeWorkload(cases.Workload):
         products = 4.0 * self.width * self.heads * keys
         vectors = 2 * keys * self.key_heads + 2 * items * (self.heads + self.key_heads)
         size = float(getattr(torch, dtype).itemsize * vectors * self.width)  # caches, query, output, key and value
-        return {"attended": products, "convention": products, "bytes": size, "tokens": float(items)}
+        return {
+            "attended": products,
+            "convention": products,
+            "padded": products * self.padding,
+            "bytes": size,
+            "tokens": float(items),
+        }
 
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         items = sorted(random.sample(range(len(self.totals)), min(ROWS, len(self.totals))))
