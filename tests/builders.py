@@ -5,7 +5,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from attnsuite.model import ContractFacts, Facts, Machine, Measurement, Outcome, Run, Status
+from attnsuite.model import (
+    ContractFacts,
+    Exploit,
+    ExploitAudit,
+    ExploitTrial,
+    Facts,
+    Machine,
+    Measurement,
+    Outcome,
+    Run,
+    Status,
+)
 from attnsuite.results import MachineRecord
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1", ("NVIDIA H200",))
@@ -104,3 +115,20 @@ def recorded(of_runs: Mapping[str, Iterable[Outcome | Measurement]], runs: Itera
             ((identity, row) for identity, row in pairs if isinstance(row, Measurement)), key=lambda pair: pair[1].key
         )),
     )  # fmt: skip
+
+
+HONEST = Exploit("honest", "control", "PyTorch's own attention.", "passes", "measured")
+HALVED = Exploit("clock|halved", "the clock", "Halves the clock.", "passes", "caught")
+
+
+def an_audit(held: bool = True) -> ExploitAudit:
+    """One with an honest control, and a cheat that got its verdict or did not."""
+    return ExploitAudit(
+        [
+            ExploitTrial(HONEST, "check", "passes all 3", True),
+            ExploitTrial(HONEST, "bench", "measured", True),
+            ExploitTrial(HALVED, "check", "passes all 3", True),
+            ExploitTrial(HALVED, "bench", "refused: it claims 1 s" if held else "measured \x1b[2J<b>", held),
+        ],
+        seconds=12.0,
+    )

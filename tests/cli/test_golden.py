@@ -7,17 +7,24 @@ a message says what is wrong, what was given, what is expected, and what to do.
 """
 
 import difflib
+import math
 import os
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from builders import measured, outcome
 from commanded import Cli, Result
-from golden_inputs import FILES, lay_out, write_results
+from msgspec.structs import replace
+from shards import stored as shard
+from stored import MACHINE, RUN, record
 
 from attnsuite.cli.app import COMMANDS
+from attnsuite.model import ContractFacts, Facts
+from attnsuite.model.rows import Repetition
 from attnsuite.model.words import VERSION
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -99,3 +106,106 @@ def test_a_command_prints_what_its_golden_file_holds(
             expected.splitlines(), parts[part].splitlines(), file.name, "now", n=3, lineterm=""
         )
         pytest.fail("\n".join(lines), pytrace=False)
+
+
+STYLES = (Path(__file__).parents[1] / "submissions" / "styles.py").read_text("utf-8")
+RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
+FILES = {
+    "right.py": RIGHT,
+    "unscaled.py": RIGHT.replace(" / query.shape[-1] ** 0.5", ""),
+    "lenient.py": RIGHT.replace("value)", "value, dropout_p=0.0)"),
+    "raising.py": "def attention(query, key, value):\n    raise RuntimeError('not today')\n",
+    "crashing.py": "import os\ndef attention(query, key, value):\n    os.abort()\n",
+    "hanging.py": "import time\ndef attention(query, key, value):\n    time.sleep(600)\n",
+    "importing.py": "1 / 0\ndef attention(query, key, value): ...\n",
+    "flash.py": (
+        "def flash(q, k, v, softmax_scale=None, causal=False, softcap=0.0, alibi_slopes=None):\n"
+        "    q, k, v = (x.transpose(1, 2) for x in (q, k, v))\n"
+        "    return (q @ k.mT * (softmax_scale or q.shape[-1] ** -0.5)).softmax(-1).matmul(v).transpose(1, 2)\n"
+    ),
+    "kernel.py": '''"""A kernel of mine."""
+from attnsuite import implementation
+
+@implementation(lacks={"gqa": "no groups yet"}, conventions={"empty_row": {"bool_mask": "nan"}})
+def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=False, enable_gqa=False): ...
+''',
+    "styles.py": STYLES,
+    "syntax.py": "def attention(query, key, value:\n",
+    "two.py": "def one(q, k, v): ...\ndef other(q, k, v): ...\n",
+    "nothing.py": "",
+    "constants.py": "ATTENTION = 3\n",
+    "yielding.py": "def attention(query, key, value): yield value\n",
+    "twins.py": (
+        "from attnsuite import implementation\n@implementation()\ndef attention(q, k, v): ...\n"
+        "@implementation()\ndef attention(query, key, value): ...\n"
+    ),
+    "both.py": "def attention(q, k, v, softmax_scale=None, attn_bias=None): return v\n",
+    "either.py": "def attention(q, k, v, causal=False): return v\n",
+    "made.py": "class Attention:\n    def __init__(self, heads): ...\n    def __call__(self, query, key, value): ...\n",
+    "missing.py": (
+        "from attnsuite import implementation\n@implementation(requires=['nosuchlibrary'])\n"
+        "def attention(query, key, value): ...\n"
+    ),
+    "not_python.txt": "def attention(query, key, value): ...\n",
+    "mine.json": '{\n  "name": "another project"\n}\n',
+    "mine.xml": "<project/>\n",
+    "mine.txt": "mine",
+    "gaps.txt": "plain/small: the scale is missing\n",
+    "foreign/README.md": "# My project\n",
+    "foreign/audit.md": "# An audit of mine\n",
+    "config.json": "[",
+    "a_file": "",
+    "sweep.toml": 'shards = 2\n[check]\ntargets = ["right.py"]\ncases = ["plain"]\n[bench]\ntargets = ["right.py"]\n',
+    **{
+        f"sweeps/{name}.toml": text
+        for name, text in {
+            "broken": "shards = [",
+            "empty": "shards = 2",
+            "unknown": "shard = 2\n[check]",
+            "text": 'shards = "2"\n[check]',
+            "zero": "shards = 0\n[check]",
+            "number": "results = 3\n[check]",
+            "table": "check = 3",
+            "seed": '[check]\nseed = "3"',
+            "flag": '[check]\nstrict = "yes"',
+            "dtype": '[check]\ndtypes = ["int8"]',
+            "target": '[check]\ntargets = ["nosuch.py"]',
+        }.items()
+    },
+}
+SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
+FACTS = Facts({"attention": ContractFacts(baseline="matmul")})
+
+
+def write_results(folder: Path) -> None:
+    """Folders of results below `folder`: old and new, which differ, and shards, of which one is missing in one."""
+    for number, (name, seconds) in enumerate({"old": 0.1, "new": 0.13}.items()):
+        run = replace(
+            RUN, id=f"2026010{number + 2}T030405", started=f"2026-01-0{number + 2}T03:04:05+00:00", facts=FACTS
+        )
+        later = outcome("mask/float", "failed", detail="off by 1") if number else outcome("mask/float")
+        rows = (outcome("plain/small"), later, measured("matmul", seconds=0.05), measured("chunked", seconds=seconds))
+        record(folder / name, replace(run, sources=SOURCES), *rows)
+    repeats = [
+        Repetition(f"run {of}", "vit/b16", 1, place, 0.1 * math.exp(0.005 * (-1) ** of), math.exp(0.005 * (-1) ** of))
+        for of in range(12)
+        for place in (0, 1)
+    ]
+    record(folder / "new", replace(RUN, id="audit", request="audit --between-runs", sources=SOURCES), *repeats)
+    shutil.copytree(folder / "new", folder / "altered")
+    (folder / "altered" / MACHINE.name / "20260103T030405" / "outcomes.jsonl.gz").write_bytes(b"edited")
+    for index in range(1, 5):
+        shard(folder / "shards", index)
+    shutil.copytree(folder / "shards", folder / "missing_shards", ignore=shutil.ignore_patterns("shard-4-of-4"))
+
+
+def lay_out(folder: Path, results: Path) -> None:
+    """Write all this into a new folder, with two empty folders, and links to nothing and to a file without an end."""
+    shutil.copytree(results, folder)
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    for name in ("a_folder", "empty"):
+        (folder / name).mkdir()
+    (folder / "dead.py").symlink_to("nosuch")
+    (folder / "endless.npz").symlink_to("/dev/zero")

@@ -1,12 +1,14 @@
 """Merging copies runs: shards of one request count together, missing ones are named, and nothing is changed."""
 
+import gzip
+
 import pytest
 from msgspec.structs import replace
 from shards import CHECK, OTHER, shard, stored
-from stored import MACHINE, RUN, outcome, record
+from stored import MACHINE, RUN, folder, measurement, outcome, record, run_folder
 
 from attnsuite.model import UsageError
-from attnsuite.results import merge, read
+from attnsuite.results import merge, read, verify
 
 
 def files(folder):
@@ -97,3 +99,61 @@ def test_damage_is_refused_before_anything_is_copied(shards, tmp_path):
     with pytest.raises(UsageError, match=r"outcomes.jsonl.gz: the file is missing"):
         merge([shards], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def results(tmp_path):
+    record(tmp_path, RUN, outcome("a"), outcome("b", "failed", detail="off"), measurement())
+    return tmp_path
+
+
+def said(results):
+    return [str(refusal) for refusal in verify(folder(results))]
+
+
+def test_a_run_as_it_was_written_is_verified(results):
+    assert said(results) == []
+
+
+@pytest.mark.parametrize("name", ["outcomes.jsonl.gz", "measurements.jsonl.gz", "facts.json.gz"])
+def test_every_byte_counts(results, name):
+    file = run_folder(results) / name
+    data = file.read_bytes()
+    for place in (0, 4, len(data) // 2, len(data) - 1):
+        file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert any(f"{name}: the file was altered" in line for line in said(results)) or name == "facts.json.gz"
+        assert said(results)
+
+
+def test_a_missing_file_and_an_unknown_one_are_named(results):
+    (run_folder(results) / "outcomes.jsonl.gz").rename(run_folder(results) / "mine.txt")
+
+    first, second = said(results)
+    assert first.endswith("mine.txt: run.json names no such file; move it away")
+    assert second.endswith("outcomes.jsonl.gz: the file is missing")
+
+
+def test_a_run_that_is_not_finished_says_what_finishes_it(tmp_path):
+    record(tmp_path, replace(RUN, request="check on cpu"), outcome("a"), finish=False)
+
+    (line,) = said(tmp_path)
+    assert "not finished" in line
+    assert "check on cpu" in line
+
+
+def test_damaged_lines_are_listed_and_counted(results):
+    file = run_folder(results) / "outcomes.jsonl.gz"
+    line = gzip.decompress(file.read_bytes()).splitlines()[0]
+    file.write_bytes(gzip.compress(b"\n".join([line, *[b"{}"] * 30]) + b"\n"))
+
+    lines = said(results)
+    assert "outcomes.jsonl.gz, line 2: Object missing required field" in lines[1]
+    assert lines[-1].endswith("10 more lines are damaged")
+    assert len(lines) == 1 + 20 + 1
+
+
+def test_a_damaged_header_is_named(results):
+    (run_folder(results) / "run.json").write_text('{"format": 4, "id": 1}\n')
+
+    (line,) = said(results)
+    assert "run.json, field id: Expected `str`, got `int`" in line
