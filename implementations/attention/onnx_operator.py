@@ -1,8 +1,8 @@
 """The ONNX operator `Attention` (opset 23), run by an onnxruntime session on the device of its inputs.
 
-The operator broadcasts a mask over batch and heads; onnxruntime refuses one that still
-has to be broadcast over queries or keys, so the adapter expands those two axes. The scale is an attribute of the
-operator, so each scale needs a session of its own: building one takes about 4 ms, and the 64 last used are kept.
+The operator broadcasts a mask over batch and heads; onnxruntime refuses one that still has to be broadcast over queries
+or keys, so the adapter expands those two axes. The scale and the soft cap are attributes of the operator, so each pair
+needs a session of its own: building one takes about 4 ms, and the 64 last used are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attnsuite import implementation
 from attnsuite.implementations._sessions import ELEMENTS, Session
+from attnsuite.implementations.attention._checks import check_softcap
 
 
 @implementation(
@@ -36,8 +37,10 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    softcap: float | None = None,
 ) -> Tensor:  # ... h l v
     """Grouped heads need no flag: the operator compares the head counts. It aligns causal masks at the upper left."""
+    check_softcap(softcap)  # onnxruntime takes 0 and negative numbers for none
     if query.dtype not in ELEMENTS or query.dtype == torch.bfloat16:
         raise NotImplementedError(f"no numpy type for {query.dtype}")
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
@@ -46,7 +49,7 @@ def attention(
     if attn_mask is not None:
         tensors["mask"] = attn_mask.expand(*attn_mask.shape[:-2], query.shape[-2], key.shape[-2])
     kinds = tuple((name, ELEMENTS[tensor.dtype], tensor.dim()) for name, tensor in tensors.items())
-    session = _session(kinds, is_causal, scale, torch.get_num_threads(), query.device)
+    session = _session(kinds, is_causal, scale, softcap, torch.get_num_threads(), query.device)
     try:
         (output,) = session(**tensors)
     except Exception as error:
@@ -58,12 +61,18 @@ def attention(
 
 @lru_cache(maxsize=64)
 def _session(
-    kinds: tuple[tuple[str, int, int], ...], is_causal: bool, scale: float | None, threads: int, device: torch.device
+    kinds: tuple[tuple[str, int, int], ...],
+    is_causal: bool,
+    scale: float | None,
+    softcap: float | None,
+    threads: int,
+    device: torch.device,
 ) -> Session:
     """A session of a model with one node, for any sizes. NotImplementedError if onnxruntime refuses the scale."""
     inputs = [helper.make_tensor_value_info(name, element, [None] * rank) for name, element, rank in kinds]
     output = helper.make_tensor_value_info("output", kinds[0][1], [None] * 4)
-    attributes = {"is_causal": int(is_causal)} | ({} if scale is None else {"scale": float(scale)})
+    numbers = {"scale": scale, "softcap": softcap}
+    attributes = {"is_causal": int(is_causal)} | {name: float(x) for name, x in numbers.items() if x is not None}
     node = helper.make_node("Attention", [name for name, *_ in kinds], ["output"], **attributes)
     graph = helper.make_graph([node], "attention", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
