@@ -29,17 +29,20 @@ from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 from attnsuite.model.limits import MAX_CLAIM_RATIO, MIN_BOUNDED_SECONDS
 
-MOST_CALLS = 64
+MOST_CALLS = 16
 """Calls in a pass at most: a request takes longer than a short call."""
 VERIFIED = 3
-"""Outputs that are compared with the oracle: the quickest of those drawn in advance, one per pass. An exploit needs
-to be fast in a quarter of the passes only, and is wrong there; three outputs of random passes would miss half of
-such exploits. Of training steps, whose oracle takes seconds, one output is compared."""
+"""Outputs that are compared with the oracle: the quickest of those drawn in advance, one per pass. A claim is accepted
+as soon as this many passes are quick enough. An exploit needs to be fast in each of them, and is wrong there; random
+passes would miss half of such exploits. Of training steps, whose oracle takes seconds, one output is compared."""
+PROOF_SHARE = 0.25
+"""Seconds of an entry's passes per second of its samples, beyond which doubts that could only mark a row end: proofs
+then take at most a fifth of a table's time. Doubts that could refuse the row go on."""
 WARMUP_CALLS = 1
 """Calls right before inputs arrive, if a call takes less than `MIN_BOUNDED_SECONDS`: in samples its code is in the
 caches."""
 CLAIMED_SECONDS = 0.1
-"""Seconds of claimed calls after which passes end, even before `MIN_ROUNDS` of them."""
+"""Seconds of claimed calls after which passes end, even before `VERIFIED` of them, and of `MIN_ROUNDS` passes."""
 REFUSAL_FACTOR, FEWEST_PASSES = 5, 3
 """An entry that seems too slow gets REFUSAL_FACTOR times as many passes, and at least FEWEST_PASSES of them, because
 the speed of machines varies."""
@@ -118,7 +121,7 @@ class Prover:
 
     @property
     def calls(self) -> int:
-        """Calls in a pass: few enough for `MIN_ROUNDS` passes, because each pass yields one output to verify.
+        """Calls in a pass: few enough for `MIN_ROUNDS` passes.
 
         After the first pass, the process's own claims about the length of calls and samples cannot raise the number.
         """
@@ -134,7 +137,7 @@ class Prover:
     @property
     def may_accept(self) -> bool:
         """Whether enough passes are done to accept a claim that calls do not exceed."""
-        return self._has(MIN_ROUNDS, CLAIMED_SECONDS) or self._spent > MOST_SPENT
+        return self._has(VERIFIED, CLAIMED_SECONDS) or self._spent > MOST_SPENT
 
     @property
     def may_refuse(self) -> bool:
@@ -170,9 +173,12 @@ class Prover:
             del self.excerpts[max(self.excerpts)]
         self.entry.proofs = [self.excerpts[place] for place in sorted(self.excerpts)]
 
-    def ratio(self, idle: float) -> float:
-        """Ratio of the time of a call to its claim; `idle` is the seconds of a request without a call."""
-        return (quick(self.seconds) - idle) / quick(self.entry.seconds)
+    def ratio(self, idle: float, passes: int = 0) -> float:
+        """Ratio of the time of a call to its claim in the lower quartile of passes, or in the slowest of as many
+        quickest `passes`, if that is more; `idle` is the seconds of a request without a call.
+        """
+        slowest = max(sorted(self.seconds)[:passes], default=0.0)
+        return (max(quick(self.seconds), slowest) - idle) / quick(self.entry.seconds)
 
     def bounds(self, allowances: Allowances) -> tuple[float, float]:
         """The lowest and the highest ratio of the time of a call to its claim.
@@ -184,7 +190,8 @@ class Prover:
         own = quick(self.idle) if self.idle else allowances.idle
         longest = allowances.idle if self.is_long else max(allowances.idle, own)
         low = self.ratio(longest + slack) / allowances.drift
-        return low, max(low, self.ratio(min(allowances.idle, own) + slack) / min(allowances.drift, MOST_DRIFT))
+        high = self.ratio(min(allowances.idle, own) + slack, VERIFIED) / min(allowances.drift, MOST_DRIFT)
+        return low, max(low, high)
 
     def conclude(self, allowances: Allowances) -> bool:
         """Accept or refuse the claim; False if that needs more passes.
@@ -195,7 +202,8 @@ class Prover:
         entry, claim = self.entry, quick(self.entry.seconds)
         low, high = self.bounds(allowances)
         allowed = margin(entry, self.overhead) if self.is_long else self._tolerance - 1
-        if high > 1 + allowed and not self.may_refuse:
+        may_mark = self.may_refuse or (high <= self._tolerance and self._spent > PROOF_SHARE * entry.sampling)
+        if high > 1 + allowed and not may_mark:
             return False
         uncertain = allowances.uncertainty(claim) + allowances.waking(entry.participant.threads)
         disturbed = (low - 1) * claim <= uncertain
