@@ -103,7 +103,7 @@ BUDGETS = {
     "judging": 1070,
     "cases": 3890,
     "contracts": 27710,
-    "registry": 5280,
+    "registry": 6180,
     "worker": 3850,
     "machine": 700,
     "results": 2140,

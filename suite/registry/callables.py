@@ -9,6 +9,7 @@ from typing import Any
 
 from attnsuite.contracts import contract, names
 from attnsuite.registry.declaration import Declaration, Uncallable
+from attnsuite.registry.roles import CONTRACTS, meaning_of
 
 MAX_NAMED = 3
 """Names of arguments or weights in a message; of more, the others are counted."""
@@ -31,16 +32,18 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
         raise Uncallable(f"{name} is {deferred}: its call returns before it computes; write a plain function")
     if arguments and not isinstance(target, type):
         raise Uncallable(f"{name} is no class: write it without the arguments {arguments}")
-    if contract_name in names() and contract(contract_name).is_model:
-        return target, declaration
-    if _is_module_or_class(target):
+    is_model = contract_name in names() and contract(contract_name).is_model
+    if _is_module_or_class(target) and not (is_model and "weights" in _constructed_with(target)):
         if _without_forward(target):
             raise Uncallable(f"{name} is a module without a method forward")
-        from attnsuite.registry.modules import WEIGHTED, as_function, owns_weights  # imports torch
+        from attnsuite.registry.modules import as_function, owns_weights  # imports torch
 
-        if contract_name == WEIGHTED and owns_weights(target):
-            function, says = as_function(target, name, arguments, declaration.weights or _declared_weights(target))
+        if contract_name in CONTRACTS and owns_weights(target):
+            written = declaration.weights or _declared_weights(target)
+            function, says = as_function(target, name, arguments, written, contract_name)
             return function, replace(declaration, conversion=says, owns_weights=True)
+    if is_model:
+        return target, declaration
     conversions = []
     if isinstance(target, type):
         target = _instance(target, name, arguments)
@@ -101,6 +104,11 @@ def _without_forward(module: Any) -> bool:
     from torch.nn import Module
 
     return getattr(module.forward, "__func__", module.forward) is Module.forward
+
+
+def _constructed_with(target: Any) -> list[str]:
+    """The names of the arguments of a class of modules, or of the class of a module."""
+    return list(inspect.signature(target if isinstance(target, type) else type(target)).parameters)
 
 
 def _declared_weights(target: Any) -> Mapping[str, str]:
@@ -186,4 +194,6 @@ def usual_contract(target: Any) -> str:
     """The contract of an object, where its user names none: that of modules with weights, or attention."""
     from attnsuite.registry.modules import WEIGHTED, owns_weights
 
-    return WEIGHTED if _is_module_or_class(target) and owns_weights(target) else "attention"
+    if not (_is_module_or_class(target) and owns_weights(target)):
+        return "attention"
+    return meaning_of((target if isinstance(target, type) else type(target)).__name__, CONTRACTS, WEIGHTED)

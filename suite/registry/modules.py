@@ -20,7 +20,21 @@ from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.registry.declaration import Uncallable
-from attnsuite.registry.roles import ROLES, Forward, Roles, Sizes, constructor, forward_of, has_heads, recognise
+from attnsuite.registry.layers import as_layer
+from attnsuite.registry.roles import (
+    ROLES,
+    Forward,
+    Roles,
+    Sizes,
+    constructor,
+    forward_of,
+    has_heads,
+    lengths_of,
+    recognise,
+    refuse_quantised,
+    refuse_shared,
+    unmade,
+)
 
 WEIGHTED = "multi_head_attention"
 """The contract of modules with weights of their own."""
@@ -93,23 +107,24 @@ def _given(target: Any, name: str, arguments: str) -> dict[str, Any]:
     """The arguments of a constructor: as written after a class, or the attributes of an instance with their names."""
     made = target if isinstance(target, type) else type(target)
     signature = inspect.signature(made)
+    batch_first = {"batch_first": True} if "batch_first" in signature.parameters else {}
     if arguments:
         positional, named = literal_arguments(arguments, name)
         try:
             bound = signature.bind_partial(*positional, **named)
         except TypeError as error:
             raise Uncallable(f"{name}{arguments}: {error}; it is made as {name}{signature}") from None
-        return {**bound.arguments, **({"batch_first": True} if made is nn.MultiheadAttention else {})}
+        return {**bound.arguments, **batch_first}
     values = (
         {} if target is made else {parameter: getattr(target, parameter, None) for parameter in signature.parameters}
     )
     values = {parameter: value.p if isinstance(value, nn.Dropout) else value for parameter, value in values.items()}
     plain = {parameter: value for parameter, value in values.items() if isinstance(value, int | float | str)}
-    return plain | ({"batch_first": True} if made is nn.MultiheadAttention else {})
+    return plain | batch_first
 
 
 def as_function(
-    target: Any, name: str, arguments: str = "", weights: Mapping[str, str] | None = None
+    target: Any, name: str, arguments: str = "", weights: Mapping[str, str] | None = None, contract: str = WEIGHTED
 ) -> tuple[Callable[..., Any], str]:
     """A function of the contract that calls modules of this class, or of the class of this module; a line about it.
 
@@ -117,6 +132,8 @@ def as_function(
     `Uncallable` where roles, arguments or inputs are not clear.
     """
     made = target if isinstance(target, type) else type(target)
+    if contract != WEIGHTED:
+        return as_layer(made, name, contract, _given(target, name, arguments), weights or {})
     maker = Maker(made, name, constructor(made, name, _given(target, name, arguments)))
     trial = Trial(maker, has_heads(made), weights or {})
     adapter, notes = trial.result()
@@ -277,10 +294,7 @@ class Adapter:
             whole = mask if self.mask == "b h l s" else mask.expand(items, *mask.shape[1:])
             return {self.forward.mask: MASKS[self.mask](whole)}
         rows = _only(mask, 1).expand(items, -1, keys)  # b l s, or b 1 s for all queries
-        lengths = rows.sum(-1)
-        if not torch.equal(rows, torch.arange(keys, device=mask.device) < lengths[..., None]):
-            raise NotImplementedError("the module takes lengths, and this mask has gaps")
-        return {self.forward.lengths: lengths[:, 0] if lengths.shape[1] == 1 != queries else lengths}
+        return {self.forward.lengths: lengths_of(rows, queries)}
 
     # Weights
 
@@ -374,7 +388,7 @@ class Trial:
         shapes = {
             name: tuple(parameter.shape) for name, parameter in self.module.named_parameters(remove_duplicate=False)
         }
-        self._refuse_shared()
+        refuse_shared(self.module, maker.name)
         self.roles = recognise(shapes, maker.name, written)
         self._find_width(shapes)
 
@@ -383,8 +397,7 @@ class Trial:
             module = self.maker.new(self.sizes).double()
         except Exception as error:
             raise Uncallable(self._raises(error)) from None
-        if any("quantized" in type(part).__module__ for part in module.modules()):
-            raise Uncallable(f"{self.maker.name} is quantised: its weights cannot be set; give the module before that")
+        refuse_quantised(module, self.maker.name)
         forward = forward_of(module, self.maker.name)
         query, key, value = self.call
         first, last = (key, key) if "x" in forward.inputs.values() else (query, value)
@@ -401,16 +414,7 @@ class Trial:
                 raise Uncallable(self._raises(error)) from None
 
     def _raises(self, error: Exception) -> str:
-        made = f"{self.maker.name}({', '.join(f'{k}={v!r}' for k, v in self.maker.arguments(self.sizes).items())})"
-        says = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        return f"{made} raises {says}; write the class with its arguments, FILE.py:{self.maker.name}(…)"
-
-    def _refuse_shared(self) -> None:
-        names: dict[int, str] = {}
-        for name, parameter in self.module.named_parameters(remove_duplicate=False):
-            if (first := names.setdefault(id(parameter), name)) != name:
-                says = f"{first} and {name} are one parameter: the projections are shared"
-                raise Uncallable(f"{self.maker.name}: {says}; {WEIGHTED} has weights for each: make a layer for each")
+        return unmade(self.maker.name, self.maker.arguments(self.sizes), error)
 
     def _find_width(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Whether the constructor's width is that of one head: heads side by side then are too wide."""

@@ -23,7 +23,6 @@ NAMES = {
     "o": r"out|(?<![a-z])[wb]?(to)?_?o(?![a-z])|dense|unify|final|(?<![a-z])(c_)?proj(ection)?(?![a-z])|merge|combine",
 }
 """Names of a module's matrices and biases by role, the first that fits."""
-BEFORE_A_DIGIT_OR_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 SIZES = {
     "dropout": r"drop|^p$",
     "bias": r"bias",
@@ -45,6 +44,17 @@ INPUTS = {
     "value": r"(?<![a-z])(x_?)?(v|value|values)(?![a-z])",
 }
 """Names of the parameters of `forward` by meaning, the first that fits."""
+CONTRACTS = {
+    "positionwise_ffn": r"ffn|feed_?forward|mlp",
+    "patch_embedding": r"patch",
+    "add_norm": r"add_?(and_)?norm",
+    "multi_head_attention": r"^(?!.*(additive|bahdanau)).*(attention|attn)$",
+    "seq2seq_attention": r"seq2_?seq|seq_to_seq|(attention|bahdanau)_?(en|de)coder",
+    "additive_attention": r"additive|bahdanau",
+    "vision_transformer": r"(?<![a-z])vi_?t(?![a-z])|vision",
+    "transformer": r"transformer|encoder|decoder",
+}
+"""Names of classes with weights by contract, the first that fits; others are multi-head attentions."""
 MAX_NAMED = 8
 """Names of parameters in a message."""
 
@@ -59,10 +69,14 @@ def weights_in(text: str) -> dict[str, str]:
     return {role: layer for role, _, layer in pairs}
 
 
-def _role(name: str, names: Mapping[str, str]) -> str:
-    """The first meaning whose pattern a name fits, or empty."""
-    words = BEFORE_A_DIGIT_OR_CAPITAL.sub("_", name).lower()
-    return next((role for role, pattern in names.items() if re.search(pattern, words)), "")
+def words(name: str) -> str:
+    """A name in small letters, with _ between its words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def meaning_of(name: str, names: Mapping[str, str], otherwise: str = "") -> str:
+    """The first meaning whose pattern a name fits."""
+    return next((role for role, pattern in names.items() if re.search(pattern, words(name))), otherwise)
 
 
 @dataclass(frozen=True)
@@ -84,11 +98,11 @@ class Sizes:
 class Config:
     """A constructor's only argument, an object or a mapping of settings: each is found by its name."""
 
-    def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
+    def __init__(self, sizes: Any, table: Mapping[str, str]) -> None:
+        self._sizes, self._table = sizes, table
 
     def __getattr__(self, name: str) -> Any:
-        meaning = _role(name, SIZES)
+        meaning = meaning_of(name, self._table)
         value = {"dropout": 0.5, "bias": True}.get(meaning, self._sizes.of(meaning))
         if value is None or name.startswith("__"):
             raise AttributeError(name)
@@ -105,16 +119,22 @@ class Config:
         return getattr(self, name, default)
 
 
-def constructor(made: type, name: str, given: Mapping[str, Any]) -> Callable[[Sizes], dict[str, Any]]:
+def constructor(
+    made: type, name: str, given: Mapping[str, Any], table: Mapping[str, str] = SIZES
+) -> Callable[[Any], dict[str, Any]]:
     """The arguments of a class for the sizes of a call; those without a size are as `given`, or raise `Uncallable`."""
-    parameters = _named_parameters(made)
-    meanings = {parameter.name: _role(parameter.name, SIZES) for parameter in parameters}
+    parameters = named_parameters(made)
+    meanings = {
+        parameter.name: "" if isinstance(parameter.default, float) else meaning_of(parameter.name, table)
+        for parameter in parameters
+        if not isinstance(parameter.default, bool)
+    }
     if "width" not in meanings.values() and "inputs" in meanings.values():
         meanings = {key: "width" if value == "inputs" else value for key, value in meanings.items()}
     needed = _needed(parameters, given)
     unknown = [name for name in needed if not meanings[name]]
     if len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower()):
-        return lambda sizes: {unknown[0]: Config(sizes)}
+        return lambda sizes: {unknown[0]: Config(sizes, table)}
     _refuse_sizes(made, name, meanings, unknown)
     usual = {name: 0.5 if meanings[name] == "dropout" else True for name in needed}
     return partial(_arguments, {**usual, **given}, meanings)
@@ -125,7 +145,8 @@ def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Siz
     return {**usual, **{name: value for name, meaning in meanings.items() if (value := sizes.of(meaning)) is not None}}
 
 
-def _named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function that have names, without *args and **kwargs."""
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind not in several]
 
@@ -140,7 +161,7 @@ def _refuse_sizes(made: type, name: str, meanings: Mapping[str, str], unknown: S
     if unknown:
         write = f"write the class with its arguments, FILE.py:{made.__name__}(…)"
         raise Uncallable(f"{name} is made with {', '.join(unknown)}, whose meaning is unknown; {write}")
-    if not {"width", "head"} & {*meanings.values()}:
+    if not {"width", "usual_width", "head"} & {*meanings.values()}:
         takes = ", ".join(meanings) or "no arguments"
         raise Uncallable(f"{name} takes {takes}: tests need modules of several widths; add an argument such as width")
 
@@ -148,7 +169,7 @@ def _refuse_sizes(made: type, name: str, meanings: Mapping[str, str], unknown: S
 def has_heads(made: type) -> bool:
     """Whether a constructor takes a number of heads."""
     names = inspect.signature(made).parameters
-    return any(_role(name, SIZES) == "heads" or re.search("conf|cfg|args", name.lower()) for name in names)
+    return any(meaning_of(name, SIZES) == "heads" or re.search("conf|cfg|args", name.lower()) for name in names)
 
 
 @dataclass(frozen=True)
@@ -174,8 +195,8 @@ def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping
 
     Raises `Uncallable` for a role without a parameter, and for a parameter without a role.
     """
-    layers = {parameter: _layer(parameter) for parameter in shapes}
-    roles = _roles_of_layers(layers, name, written)
+    layers = {parameter: layer_of(parameter) for parameter in shapes}
+    roles = roles_of_layers(layers, name, written)
     matrices = [parameter for parameter, shape in shapes.items() if len(shape) > 1]
     _complete(roles, [layers[parameter] for parameter in matrices])
     by_role: dict[str, list[str]] = {}
@@ -184,7 +205,7 @@ def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping
         (by_role if parameter in matrices else biases).setdefault(roles[layers[parameter]], []).append(parameter)
     if complaint := _unclear(by_role, biases):
         write = "say --weights q=NAME,k=NAME,v=NAME,o=NAME (or qkv=NAME) where it is a multi-head attention"
-        raise Uncallable(f"{name} has parameters {_listed(layers.values())}: {complaint}; {write}, else --contract")
+        raise Uncallable(f"{name} has parameters {listed(layers.values())}: {complaint}; {write}, else --contract")
     order: list[str] = [role for role in ("qkv", "q", "kv", "k", "v", "o") if role in by_role]
     shown = {
         role: ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", layers[parameter]) for parameter in by_role[role]))
@@ -193,16 +214,16 @@ def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping
     return Roles({role: by_role[role] for role in order}, biases, shown)
 
 
-def _roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, str]) -> dict[str, str]:
+def roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, str]) -> dict[str, str]:
     """The role of each layer, or empty where no name shows it; `layers` gives the layer of each parameter."""
     chosen = {layer: role for role, layer in written.items()}
     if strange := [layer for layer in chosen if layer not in {*layers.values(), *layers}]:
-        raise Uncallable(f"{name} has no parameter {strange[0]}; there are: {_listed(layers.values())}")
+        raise Uncallable(f"{name} has no parameter {strange[0]}; there are: {listed(layers.values())}")
     roles: dict[str, str] = {}
     for parameter, layer in layers.items():
         last = "".join([part for part in layer.split(".") if not part.isdigit()][-1:])
         named = chosen.get(layer) or chosen.get(parameter)
-        roles[layer] = named or roles.get(layer) or _role(last, NAMES) or _role(layer, NAMES)
+        roles[layer] = named or roles.get(layer) or meaning_of(last, NAMES) or meaning_of(layer, NAMES)
     return roles
 
 
@@ -213,9 +234,9 @@ def _unclear(by_role: Mapping[str, Sequence[str]], biases: Mapping[str, Sequence
         return f"no weights for {', '.join(missing)}"
     strange = [*by_role.get("", []), *biases.get("", [])]
     if strange := strange or [bias[0] for role, bias in biases.items() if role not in by_role]:
-        return f"no role for {_listed(strange)}"
+        return f"no role for {listed(strange)}"
     forms = {role: {re.sub(r"\.\d+\.", ".*.", parameter) for parameter in names} for role, names in by_role.items()}
-    return next((f"several are {role}: {_listed(by_role[role])}" for role, form in forms.items() if len(form) > 1), "")
+    return next((f"several are {role}: {listed(by_role[role])}" for role, form in forms.items() if len(form) > 1), "")
 
 
 def _complete(roles: dict[str, str], matrices: Sequence[str]) -> None:
@@ -228,12 +249,43 @@ def _complete(roles: dict[str, str], matrices: Sequence[str]) -> None:
         roles[rest[0]] = "o"
 
 
-def _layer(parameter: str) -> str:
+def unmade(name: str, arguments: Mapping[str, Any], error: Exception) -> str:
+    """The message that a class with these arguments, or its first call, raises."""
+    made = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+    says = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{made} raises {says}; write the class with its arguments, FILE.py:{name}(…)"
+
+
+def refuse_shared(module: Any, name: str) -> None:
+    """Raise `Uncallable` for a parameter with two names."""
+    names: dict[int, str] = {}
+    for parameter, tensor in module.named_parameters(remove_duplicate=False):
+        if (first := names.setdefault(id(tensor), parameter)) != parameter:
+            says = f"{first} and {parameter} are one parameter, and the contract has weights for each"
+            raise Uncallable(f"{name}: {says}; make a layer for each")
+
+
+def refuse_quantised(module: Any, name: str) -> None:
+    """Raise `Uncallable` for a module with quantised layers."""
+    if any("quantized" in type(part).__module__ for part in module.modules()):
+        raise Uncallable(f"{name} is quantised: its weights cannot be set; give the module before that")
+
+
+def lengths_of(visible: Any, queries: int) -> Any:
+    """The lengths of a mask, b l s or b 1 s: one for each item, or for each query. NotImplementedError for gaps."""
+    lengths = visible.sum(-1)
+    if bool((visible[..., 1:] & ~visible[..., :-1]).any()):
+        raise NotImplementedError("the module takes lengths, and this mask has gaps")
+    return lengths[:, 0] if lengths.shape[1] == 1 != queries else lengths
+
+
+def layer_of(parameter: str) -> str:
     """The layer of a parameter: its name without `weight` or `bias`."""
     return re.sub(r"[._]?(weight|bias)$", "", parameter) or parameter
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """The names, separated by commas: the first MAX_NAMED, and how many more there are."""
     names = list(dict.fromkeys(names))
     return ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if names[MAX_NAMED:] else "")
 
@@ -251,8 +303,8 @@ class Forward:
 
 def forward_of(module: Any, name: str) -> Forward:
     """The meaning of each parameter. Raises `Uncallable` for a required one without a meaning."""
-    parameters = _named_parameters(module.forward)
-    meanings = {parameter.name: _role(parameter.name, INPUTS) for parameter in parameters}
+    parameters = named_parameters(module.forward)
+    meanings = {parameter.name: meaning_of(parameter.name, INPUTS) for parameter in parameters}
     by_meaning = {meaning: parameter for parameter, meaning in reversed(meanings.items())}
     options = {meaning: by_meaning.get(meaning, "") for meaning in ("mask", "lengths", "is_causal")}
     options["mask"] = "attn_mask" if "attn_mask" in meanings else options["mask"]

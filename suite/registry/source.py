@@ -20,7 +20,16 @@ HOMES = ("attnsuite", "attnsuite.registry")
 UNDECORATED = "decorates no function with @implementation"
 MAX_LISTED = 12
 """Names in a message; of more, the others are counted."""
-LAYERS = frozenset({"Linear", "LazyLinear", "Parameter", "MultiheadAttention"})
+MADE = ["Linear", "Conv1d", "Conv2d", "Embedding", "LayerNorm", "GRU", "LSTM", "MultiheadAttention"]
+LAYERS = frozenset(
+    [
+        "Parameter",
+        "TransformerEncoderLayer",
+        "TransformerDecoderLayer",
+        *MADE,
+        *(f"Lazy{name}" for name in MADE),
+    ]
+)
 """The names by which a source shows that a class of it has weights."""
 METHODS = ("__call__", "forward")
 """The methods that define the parameters of an instance: of a class, and of a module."""
@@ -54,8 +63,10 @@ class FileSource:
     """The functions whose parameters show a contract other than attention, and the contract."""
     problem: str = ""
     """Why the file cannot be read as Python, in one line that says where; or empty."""
-    weighted: frozenset[str] = frozenset()
-    """The classes that make layers with weights, and the names of their instances."""
+    weighted: tuple[tuple[str, str], ...] = ()
+    """The classes that make layers with weights, and the names of their instances; each with its class."""
+    top: str = ""
+    """The only function or class that no other one of the file uses, or empty."""
 
     def contract_of(self, name: str) -> str | None:
         """The contract that the decorator of this function names, by itself or by a signature."""
@@ -176,7 +187,8 @@ def _parsed(source: bytes, file: Path) -> FileSource:
         tuple(_function(node, mark) for node, mark in marked),
         tuple((node.name, node.lineno) for node in defined),
         tuple((node.name, contract) for node in defined if (contract := _contract_shown(node))),
-        weighted=_weighted(statements),
+        weighted=tuple(_weighted(statements)),
+        top=_top(defined),
     )
 
 
@@ -195,24 +207,32 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(inner.body)
 
 
-def _weighted(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """The names of classes that use a layer with weights, or another such class; and of what they make."""
-    weighted: set[str] = set()
+def _weighted(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """The classes that use a layer with weights, or another such class, and what they make; each with its class."""
+    weighted: dict[str, str] = {}
     for node in statements:
-        if isinstance(node, ast.ClassDef):
-            names = [node.name]
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        else:
-            continue
-        within = {
-            inner.id if isinstance(inner, ast.Name) else inner.attr
-            for inner in ast.walk(node)
-            if isinstance(inner, ast.Name | ast.Attribute)
-        }
-        if within & (weighted | LAYERS):
-            weighted.update(names)
-    return frozenset(weighted)
+        used = [name for name in _used(node) if name in LAYERS or name in weighted]
+        if used and isinstance(node, ast.ClassDef):
+            weighted[node.name] = node.name
+        elif used and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            weighted |= {
+                target.id: weighted.get(used[0], used[0]) for target in node.targets if isinstance(target, ast.Name)
+            }
+    return iter(weighted.items())
+
+
+def _used(node: ast.AST) -> Iterator[str]:
+    """The names that a statement uses, and the last names of attributes."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Attribute):
+            yield part.id if isinstance(part, ast.Name) else part.attr
+
+
+def _top(defined: Sequence[ast.FunctionDef | ast.ClassDef]) -> str:
+    """The only public function or class that no other one uses; empty with several."""
+    used = {name for node in defined for name in _used(node) if name != node.name}
+    tops = [node.name for node in defined if node.name not in used and not node.name.startswith("_")]
+    return tops[0] if len(tops) == 1 else ""
 
 
 def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:

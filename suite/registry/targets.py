@@ -17,6 +17,7 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
+from attnsuite.registry.roles import CONTRACTS, meaning_of
 from attnsuite.registry.signatures import signature
 from attnsuite.registry.source import LAYERS, FileSource, decorated, listed, of_function, read
 
@@ -171,16 +172,16 @@ def _implied_contract(declaration: Declaration, known: Sequence[str], source: Fi
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     names = (*path[-2:-1], declaration.function.rpartition(".")[2])
     shown = dict(source.contracts).get(declaration.function)
-    default = shown or (WEIGHTED if _has_weights(declaration) else DEFAULT_CONTRACT)
+    weighted = _weighted_class(declaration)
+    default = shown or (meaning_of(weighted, CONTRACTS, WEIGHTED) if weighted else DEFAULT_CONTRACT)
     return next((name for name in names if name in known), default)
 
 
-def _has_weights(declaration: Declaration) -> bool:
-    """Whether the source of a class, or of all classes of a file without functions, makes layers with weights."""
+def _weighted_class(declaration: Declaration) -> str:
+    """The class whose source makes layers with weights, or empty; that of an instance if it is one."""
     source = read(Path(declaration.file)) if declaration.file else FileSource()
-    if declaration.function:
-        return declaration.function in source.weighted | LAYERS
-    return bool(source.lines) and {name for name, _ in source.lines} <= source.weighted
+    name = declaration.function or source.top
+    return dict(source.weighted).get(name, name if name in LAYERS else "")
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,9 @@ class _Search:
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
         source = read(file)
-        whole = Declaration("", file.stem, function or self._only(source), "", str(file), named=bool(function))
+        only = function or self._only(source)
+        is_guess = not function and only in dict(source.weighted)
+        whole = Declaration("", file.stem, only, "", str(file), named=bool(function), guessed=is_guess)
         if source.decorated and not function:
             return decorated(source, lambda declared: self._completed(replace(whole, function=""), declared, source))
         declaration = self._completed(whole, source.contract_of(function), source)
@@ -308,6 +311,8 @@ class _Search:
         """
         names = [name for name, _ in source.lines if name in self.known]
         shown = dict(source.contracts)
+        if not names and source.top in dict(source.weighted):
+            return source.top
         if not names and len(shown) == 1 and self.contract in (None, *shown.values()):
             return next(iter(shown))
         only = names[0] if len(names) == 1 else DEFAULT_CONTRACT

@@ -230,7 +230,7 @@ REFUSED = {
     "one parameter in two roles": (
         MODULES["one input"].replace("    def forward", "        self.W_k = self.W_q\n\n    def forward"),
         "Mine",
-        r"W_q.weight and W_k.weight are one parameter: the projections are shared",
+        r"W_q.weight and W_k.weight are one parameter, and the contract has weights for each; make a layer",
     ),
     "a forward that needs more": (
         MODULES["three inputs"].replace("mask=None", "cache, positions"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -37,6 +38,8 @@ class SmallConfig:
     """pre: before attention and network (doc-004, section 11.8); post: after sums (section 11.7); or none."""
     residual: bool = True
     """Whether the input of each step is added to its output."""
+    scores: str = "dot"
+    """dot: scaled dot products; additive: tanh of query plus key, times a vector."""
     blocks: int = 1
     width: int = 32
 
@@ -51,6 +54,8 @@ class Block(nn.Module):
         self.network = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.distances = nn.Parameter(torch.zeros(2 * CLIPPED + 1))
+        if config.scores == "additive":
+            self.scoring = nn.Parameter(torch.randn(width) / math.sqrt(width))
 
     def forward(self, x: Tensor) -> Tensor:
         for norm, step in zip(self.norms, (self.attend, self.network), strict=True):
@@ -60,7 +65,11 @@ class Block(nn.Module):
 
     def attend(self, x: Tensor) -> Tensor:
         """Return the attention of a sequence to itself, b l d."""
-        scores = self.maps["q"](x) @ self.maps["k"](x).mT / math.sqrt(self.config.width)  # b l l
+        query, key = self.maps["q"](x), self.maps["k"](x)
+        if self.config.scores == "additive":
+            scores = (query[:, :, None] + key[:, None]).tanh() @ self.scoring  # b l l
+        else:
+            scores = query @ key.mT / math.sqrt(self.config.width)
         if self.config.positions == "relative":
             place = torch.arange(x.shape[1])
             scores = scores + self.distances[(place[:, None] - place).clamp(-CLIPPED, CLIPPED) + CLIPPED]
@@ -158,20 +167,21 @@ def shift_learned(positions: str, times: int) -> MeasuredValue:
 
 
 @cache
-def _mean_loss(norms: str, residual: bool, seed: int) -> float:
-    """The mean loss of 60 steps of six blocks, with the better of two learning rates."""
-    means, config = [], SmallConfig(norms=norms, residual=residual, blocks=6)
+def _mean_loss(config: SmallConfig, seed: int) -> float:
+    """The mean loss of 60 steps, with the better of two learning rates."""
+    means = []
     for rate in (0.001, 0.003):
         with seeded(seed) as random:
             means.append(fmean(train(Model(config), random, 60, rate, 32)))
     return min(means)
 
 
-def loss_of_deep_models(norms: str, residual: bool = True) -> MeasuredValue:
-    """The mean loss of such blocks ÷ that of blocks with residual connections and normalisation before, by seed."""
-    pairs = [(_mean_loss(norms, residual, seed), _mean_loss("pre", True, seed)) for seed in range(SEEDS)]
-    changed, usual = map(fmean, zip(*pairs, strict=True))
-    detail = f"{SEEDS} seeds, 6 blocks, 60 steps, mean loss {changed:.3f}, otherwise {usual:.3f}"
+def loss_of_deep_models(**changed: Any) -> MeasuredValue:
+    """The mean loss of a changed model of six blocks ÷ that of the usual one, by seed."""
+    usual = SmallConfig(blocks=6)
+    pairs = [(_mean_loss(replace(usual, **changed), seed), _mean_loss(usual, seed)) for seed in range(SEEDS)]
+    other, deep = map(fmean, zip(*pairs, strict=True))
+    detail = f"{SEEDS} seeds, 6 blocks, 60 steps, mean loss {other:.3f}, otherwise {deep:.3f}"
     return sampled([first / second for first, second in pairs], detail)
 
 

@@ -195,7 +195,7 @@ def initial_vision(config: Config, seed: int) -> dict[str, Tensor]:
     random = generator(seed, "weights")
     weights = models.initial(models.SHAPES["vision_transformer"](config), random)
     with torch.no_grad():
-        weights["class_token"].zero_()
+        weights.get("class_token", weights["positions"]).zero_()
         weights["positions"].normal_(generator=random)
     return weights
 
@@ -226,6 +226,12 @@ DIGITS = Task(
     _digits,
     needs=frozenset({"gradient"}),
     uses=frozenset({"dropout"}),
+)
+MEAN = replace(
+    DIGITS,
+    name="digits/mean",
+    says="the same images, classified by the mean of all positions: an exercise of documents, section 11.8",
+    config={**DIGITS.config, "pooling": "mean"},
 )
 
 # Recall: a sequence is `k₁ v₁ k₂ v₂ … q`; the value of the key q is expected. Without attention this is a guess.
@@ -370,7 +376,7 @@ def _wrong_gradient(name: str) -> Task:
 def tasks() -> dict[str, Task]:
     """All tasks by name."""
     wrong = (_wrong_gradient(name) for name in (RIGHT_GRADIENT, *MISTAKES))
-    return {task.name: task for task in (DIGITS, RECALL, UNIFORM, TRANSFORMER, BAHDANAU, *wrong)}
+    return {task.name: task for task in (DIGITS, MEAN, RECALL, UNIFORM, TRANSFORMER, BAHDANAU, *wrong)}
 
 
 def task_named(name: str) -> Task:

@@ -81,7 +81,10 @@ BLOCKS = mutants(
 )  # fmt: skip
 MASKS = mutants(
     Transformer,
-    mask={"fills_with_minus_10000": Mutation("hidden scores are −10,000, above some visible ones", fill(-1e4))},
+    mask={
+        f"fills_with_minus_{name}": Mutation(f"hidden scores are −{says}, above some visible ones", fill(-number))
+        for name, says, number in (("10000", "10,000", 1e4), ("million", "1,000,000", 1e6), ("1e9", "10⁹", 1e9))
+    },
     within={
         "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
         "sees_padding_of_one_item": Mutation("padding is attended to in a batch of one",
