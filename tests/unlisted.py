@@ -1,8 +1,8 @@
 """How well a contract's diagnosis describes mistakes that are not in its list.
 
-    python -m attnsuite.conformance.unlisted attention 9
+    python tests/unlisted.py attention 11
 
-Every ninth mutant runs as an implementation. It is left out of the list, with all mutants that fail the same tests.
+Every eleventh mutant runs as an implementation. It is left out of the list, with all mutants that fail the same tests.
 Diagnosis and explanation get half of its tests; the other half judge them.
 """
 

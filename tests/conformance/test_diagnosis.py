@@ -377,6 +377,19 @@ def test_a_mutant_that_contradicts_more_results_than_it_explains_is_not_named() 
     assert {outcome.diagnosis for outcome in outcomes} == {()}
 
 
+@pytest.mark.parametrize("passed", [(), ("widths/16",)])
+def test_a_mutant_that_explains_few_results_and_is_wrong_where_tests_pass_is_doubtful(passed: tuple[str, ...]) -> None:
+    diagnostician = Diagnostician(CONTRACT, {})
+    for name in passed:
+        diagnostician.passed(CASES[name], "float32")
+
+    diagnosis = diagnostician.diagnose(*wrong("plain/small", forgets_the_scale))
+    diagnostician.diagnose(*wrong("plain/one_head", lambda query, key, value: value[..., :1, :].expand_as(query) + 0.1))
+
+    assert diagnosis.mutants == ("unscaled",)
+    assert diagnostician.is_doubtful(diagnosis) is bool(passed)
+
+
 def window_with_own_position(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     """Gives what a mutant gives, in the cases of windows."""
     mutant = next(each for each in CONTRACT.mutants() if each.name == "counts_window_with_own_position")

@@ -17,6 +17,13 @@ def wrong(shape: tuple[int, ...], axis: int, part: slice | list[int], number: fl
     return {"output": (places, np.where(places, number, 1.0), np.arange(places.size).reshape(shape) % 7 - 2.0)}
 
 
+def gradients(factor: float, *wrong: str) -> Wrong:
+    """A result whose output is right, and whose named gradients are a multiple of the expected ones."""
+    expected = np.arange(1.0, 7.0).reshape(2, 3)
+    factors = {"output": 1.0} | {f"gradient of {name}": factor if name in wrong else 1.0 for name in ("query", "key")}
+    return {name: (np.full((2, 3), times != 1), times * expected, expected) for name, times in factors.items()}
+
+
 @pytest.mark.parametrize(
     ("results", "says"),
     [
@@ -29,6 +36,12 @@ def wrong(shape: tuple[int, ...], axis: int, part: slice | list[int], number: fl
         ([wrong((2, 4, 4), 0, [1])] * 2, "the second of two matrices of the output is wrong"),
         ([wrong((n, 4, 4), 0, [0]) for n in (3, 4)], "the first matrix of the output is wrong"),
         ([wrong((n, 8), 1, slice(4, 8)) for n in (3, 4)], "each column from the 5th on of the output is wrong"),
+        ([wrong((1, n, 3, 4), HEADS, [n - 1]) for n in (1, 3, 3)], "the last head of the output is wrong"),
+        ([gradients(2.0, "key")] * 2, "the gradient of key is wrong, and 2 × the expected"),
+        ([gradients(-1.0, "key")] * 2, "the gradient of key is wrong, and the expected with the other sign"),
+        ([gradients(n, "query") for n in (2.0, 3.0)],
+            "the gradient of query is wrong, "
+            "and a multiple of the expected, by a factor that varies from test to test"),
     ],
 )  # fmt: skip
 def test_a_pattern_that_all_results_show(results: list[Wrong], says: str) -> None:

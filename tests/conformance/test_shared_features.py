@@ -45,6 +45,12 @@ def test_two_traits_meet_where_neither_separates_alone() -> None:
     assert shared_features(asked(failing, right)).says == "failed only where is_causal and a width above 64 meet"
 
 
+def test_a_feature_that_a_few_failing_tests_share_by_chance_is_not_joined() -> None:
+    failing, right = [CAUSAL | WIDE] * 4, [*[WIDE] * 20, *[CAUSAL] * 3, *[BACKWARD] * 17]
+
+    assert shared_features(asked(failing, right)).says == "failed only with is_causal, in 4 of 7 such tests"
+
+
 def test_a_few_passing_tests_are_counted() -> None:
     failing, right = [CAUSAL | BACKWARD] * 20, [CAUSAL | BACKWARD, *[CAUSAL] * 12, *[BACKWARD] * 12]
 
