@@ -107,7 +107,7 @@ BUDGETS = {
     "worker": 3850,
     "machine": 700,
     "results": 2140,
-    "conformance": 3625,
+    "conformance": 3660,
     "benchmark": 5100,
     "report": 3460,
     "documents": 3720,

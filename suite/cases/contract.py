@@ -198,10 +198,13 @@ class LocalMutant:
     mutant: Mutant
     where: frozenset[str] = frozenset()
     """The mistake is possible in rows that have one of these levels; empty: in all rows."""
+    never: frozenset[str] = frozenset()
+    """The levels with which it changes nothing."""
 
     def made_in(self, levels: Iterable[str]) -> bool:
         """Whether the mistake is made in a row of these levels."""
-        return not self.where or not self.where.isdisjoint(levels)
+        levels = set(levels)
+        return self.never.isdisjoint(levels) and (not self.where or not self.where.isdisjoint(levels))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Covering arrays: few rows in which every pair of levels meets, and every triple of the factors that kernels fuse.
 
 A factor is something that tests vary, such as the width; its levels are its values. A row has a level of every factor.
-Arrays are drawn greedily, a row at a time, and stored as text.
+Arrays are drawn greedily, a row at a time, and stored as text. Where rows have costs, cheap ones are preferred.
 
 See D. M. Cohen et al., "The AETG system: an approach to testing based on combinatorial design", IEEE Transactions on
 Software Engineering 23 (1997), and D. R. Kuhn, R. N. Kacker and Y. Lei, "Practical combinatorial testing", NIST SP
@@ -25,6 +25,8 @@ Choices = Mapping[str, Sequence[str]]
 """The levels that a row may still have, by factor."""
 USUAL = "usual"
 """The written row that has the usual level of every factor."""
+CANDIDATES = 4
+"""The rows from which the next one of an array is chosen where rows have costs: more take seconds to draw."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Space:
     lacking: Sequence[Collection[str]] = ()
     """In each entry, the factors that an implementation lacks. Other meetings occur in rows with the usual levels of
     these factors, so that such an implementation is tested on them, too."""
+    cost: Callable[[Row], float] | None = None
+    """The time of a row, in any unit; None where all take about as long."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -250,8 +254,8 @@ def for_triples(space: Space, seed: int, pairs: Iterable[Row]) -> list[Row]:
 class Drawing:
     """Draws rows so that as much as possible meets that has not met yet."""
 
-    def __init__(self, space: Space, random: Random, meetings: Iterable[Meeting]) -> None:
-        self.space, self.random = space, random
+    def __init__(self, space: Space, random: Random, meetings: Iterable[Meeting], candidates: int = CANDIDATES) -> None:
+        self.space, self.random, self.candidates = space, random, candidates
         self.order = sorted(meetings)
         random.shuffle(self.order)
         self.unmet = set(self.order)
@@ -283,10 +287,18 @@ class Drawing:
         return {*met_in(row, False), *(met_in(row, True) if self.fused else ())}
 
     def row(self, levels: Row) -> Row:
-        """A row with these levels. ValueError if no row has them."""
+        """A row with these levels; of some candidates, the best one for its cost. ValueError if no row has them."""
         if (row := self.completed(levels)) is None:
             raise ValueError(f"no row has the levels {', '.join(levels.values())}")
-        return row
+        if self.space.cost is None:
+            return row
+        others = filter(None, (self.completed(levels) for _ in range(1, self.candidates)))
+        return max((row, *others), key=self._value)
+
+    def _value(self, row: Row) -> float:
+        """The new meetings of a row for its cost. The root keeps arrays short: many cheap rows are no aim either."""
+        assert self.space.cost is not None
+        return float((1 + len(self.unmet & self.met(row))) / self.space.cost(row) ** 0.5)
 
     def completed(self, levels: Row, choices: Choices | None = None) -> Row | None:
         """These levels and, of each other factor, one with many new meetings; None if there is no such row."""

@@ -184,7 +184,7 @@ def test_other_results_have_no_name(function: Callable[..., Any], status: str, d
     assert outcome.detail.startswith(detail)
 
 
-def test_a_mutant_that_breaks_a_relation_matches_each_reply() -> None:
+def test_a_mutant_matches_each_reply_to_a_call_and_a_changed_one() -> None:
     (outcome,) = attnsuite.check(sees_the_next, cases="metamorphic/future_changed", dtypes="float32")
 
     assert "allows_one_future_key" in outcome.diagnosis

@@ -82,7 +82,8 @@ def digest() -> str:
                 if tensor is not None:
                     lies = name, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()
                     hashed.update(repr(lies).encode())
-                    hashed.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+                    dense = tensor.clone(memory_format=torch.contiguous_format)  # of a row with strides, too
+                    hashed.update(dense.view(-1).view(torch.uint8).numpy())
     return hashed.hexdigest()
 
 

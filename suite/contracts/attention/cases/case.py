@@ -17,7 +17,7 @@ from attnsuite.cases.case import HOW, Traits
 from attnsuite.cases.expected import AttentionWeights, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LAYOUTS
 from attnsuite.cases.returned_weights import identity_values_of
-from attnsuite.cases.tensors import HALF, Array, as_tensor, dtype_of
+from attnsuite.cases.tensors import FAST, HALF, Array, as_tensor, dtype_of
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
 from attnsuite.contracts.attention.feature import DrawContext, arguments, draw_arguments, features
@@ -25,7 +25,6 @@ from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import DTYPES
 
 JUDGED_ELEMENTS = 2**17
 """Number of scores b·h·l·s above which only sampled query rows are judged: more would take seconds."""
@@ -39,6 +38,8 @@ SAMPLED_ROWS = 24
 
 class AttentionCase(PerCallCase):
     """One attention to compute. Every field has a plain default, so a case states only what is unusual.
+
+    By default it is tested in the dtypes that have kernels of their own. Combined cases have every feature in float64.
 
     `values` are the values of features by their keys: `causal=True`, `mask=Mask()`, `key_heads=2`. `length` sets both
     `queries` and `keys`.
@@ -63,7 +64,7 @@ class AttentionCase(PerCallCase):
         spelled_out: bool = False,
         grad_mode: bool = True,
         inference: bool = False,
-        dtypes: tuple[str, ...] = DTYPES,
+        dtypes: tuple[str, ...] = FAST,
         **values: Any,
     ) -> None:
         self.name, self.why, self.dtypes = name, why, dtypes

@@ -39,7 +39,6 @@ from attnsuite.judging.patterns import (
 )
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.shares import Statistic
-from attnsuite.model import DTYPES
 
 SURELY_NOT_ZERO = 2.0**10
 """As many times the smallest number of a dtype: a weight above that is not rounded to zero, though its score may be off
@@ -78,7 +77,7 @@ def _grid(call: Call) -> Grid:
     return Grid(torch.arange(queries), torch.arange(keys), queries, keys)
 
 
-def kept(name: str, why: str, base: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> DropoutCase:
+def kept(name: str, why: str, base: AttentionCase, dtypes: tuple[str, ...] = FAST) -> DropoutCase:
     """A case over identity values, whose output shows which weights were kept."""
     return DropoutCase(base.but(name, why, dtypes=dtypes), KeptWeights())
 
@@ -202,7 +201,7 @@ def cases() -> Sequence[Case]:
         case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
         kept("dropout/kept_tiled", "across tiles", tiled),
         kept("dropout/gradient", "the backward pass uses the forward's mask", base.but(gradient_of=INPUTS)),
-        kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS), FAST),
+        kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS)),
         *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept_share, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS
-from attnsuite.cases.tensors import FAST, PRECISE, Generator
+from attnsuite.cases.tensors import PRECISE
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
 from attnsuite.contracts.attention.cases.case import case, gradients, single
 from attnsuite.contracts.attention.cases.one_call import STRANGE
 from attnsuite.contracts.attention.cases.several_calls import (
     SMALL,
     CallSequence,
-    Relation,
-    everywhere,
-    same,
+    followed_by,
     same_storage,
     with_tensors,
 )
@@ -82,7 +79,7 @@ def forward() -> Sequence[Case]:
 
 def special() -> Sequence[Case]:
     """Masks with extreme numbers, odd layouts and gradients; no mask is written or remembered."""
-    padded = case("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
+    padded = case("", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
     padded_float = padded.but(mask=Mask("float", "padding", "b11s"))
     hidden = "what masked keys and values hold does not matter"
     return [
@@ -118,21 +115,21 @@ def special() -> Sequence[Case]:
         case("mask_gradient/grouped", "one bias per query head", gradient_of=WITH_MASK, heads=4, key_heads=2,
             mask=Mask("float")),
         case("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130,
-            mask=Mask("float", axes="1hls"), dtypes=FAST),
-        Relation("metamorphic/poisoned_masked_keys", hidden, poisoned_masked_keys, padded),
-        Relation("metamorphic/poisoned_masked_keys_float", hidden, poisoned_masked_keys, padded_float),
+            mask=Mask("float", axes="1hls")),
+        *(CallSequence(f"metamorphic/poisoned_masked_keys{kind}", hidden, followed_by(masked, poisoned_masked_keys))
+            for kind, masked in (("", padded), ("_float", padded_float))),
         CallSequence("behaviour/same_pointers_other_mask", "another mask behind the same pointer",
             same_storage(SMALL.but(mask=Mask()))),
     ]  # fmt: skip
 
 
-def poisoned_masked_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
+def poisoned_masked_keys(call: Call) -> Call:
+    """Every hidden score is huge and tempting."""
     mask = call.tensors["attn_mask"]
     hidden = ~mask if mask.dtype == torch.bool else mask == -torch.inf
     poison = torch.where(hidden.reshape(*hidden.shape[:2], -1, 1), 3000.0, 0.0)  # hidden is b 1 1 s: b 1 s 1
     changed = {name: (call.tensors[name] + poison).to(call.tensors[name].dtype) for name in ("key", "value")}
-    query = call.tensors["query"].abs() + 1  # so that every hidden score is huge and tempting
-    return (with_tensors(call, query=query), with_tensors(call, query=query, **changed)), same(everywhere, everywhere)
+    return with_tensors(call, query=call.tensors["query"].abs() + 1, **changed)
 
 
 def bad_input() -> Sequence[Case]:

@@ -12,23 +12,19 @@ from attnsuite.cases.tensors import FAST, HALF
 from attnsuite.contracts.attention.cases.case import AttentionCase, case, gradients, single
 from attnsuite.model import DTYPES
 
+precise = partial(AttentionCase, dtypes=DTYPES)
+"""A case in float64, too, whose numbers or whose place in the core need that."""
+
 
 def plain() -> list[AttentionCase]:
     """Neither mask nor option: the core, which every implementation must support."""
+    case, single = precise, partial(precise, batch=1, heads=1)
     return [
         case("plain/small", "the definition, nothing else"),
         case("plain/self_attention", "as many queries as keys", length=9),
         single("plain/one_head", "a single head of a single item"),
         case("plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3),
-        AttentionCase(
-            "plain/batch_equals_queries",
-            "axes of equal size are not confused",
-            batch=8,
-            heads=8,
-            queries=8,
-            keys=8,
-            width=8,  # of the core: tensor cores take rows of 16 bytes alone
-        ),
+        case("plain/batch_equals_queries", "axes of equal size are not confused", batch=8, heads=8, length=8),
         case("plain/heads_equal_queries", "(b, s, h, e) read as (b, h, s, e) gives a right shape", heads=4, length=4),
         case("plain/repeated_queries", "equal queries have equal outputs", draw="repeated_queries"),
         case("plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, length=64, width=64),
@@ -62,19 +58,19 @@ SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""
 
 
-def _of_size(size: int) -> tuple[str, ...]:
-    """All dtypes up to a tile, then two: lengths break kernels in every dtype alike."""
-    return DTYPES if size <= 64 else ("float32", "float16")
-
-
 def sizes() -> list[AttentionCase]:
-    """Sizes around each boundary: of keys, queries, both, widths, and batch items and heads."""
+    """Sizes around each boundary: of keys, queries, both, widths, and batch items and heads.
+
+    They are in two dtypes: sizes break kernels in every dtype alike.
+    """
     square = (31, 64, 65, 127, 129, 257, 512)
+    case = partial(AttentionCase, dtypes=("float32", "float16"))
+    single = partial(case, batch=1, heads=1)
     return [
-        *(case(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n, dtypes=_of_size(n)) for n in BOUNDARIES),
-        *(single(f"keys/{n}", f"{n} keys", queries=min(60, SCORES // n), keys=n, width=16, dtypes=_of_size(n)) for n in LONG),
-        *(case(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24, dtypes=_of_size(n)) for n in BOUNDARIES),
-        *(single(f"queries/{n}", f"{n} queries", queries=n, keys=60, width=16, dtypes=_of_size(n)) for n in LONG),
+        *(case(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n) for n in BOUNDARIES),
+        *(single(f"keys/{n}", f"{n} keys", queries=min(60, SCORES // n), keys=n, width=16) for n in LONG),
+        *(case(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24) for n in BOUNDARIES),
+        *(single(f"queries/{n}", f"{n} queries", queries=n, keys=60, width=16) for n in LONG),
         *(single(f"both/{n}", f"{n} queries and keys", length=n, width=16) for n in square),
         *(case(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width)
             for width in (20, 72, 96, 128, 256)),
@@ -88,7 +84,7 @@ def sizes() -> list[AttentionCase]:
         case("items/many_across_tiles", "70 items of ordinary size", batch=70, heads=1, length=33),
         case("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
         case("items/beyond_the_grid", "batch · heads exceeds 65,535, the limit of a grid axis", batch=4100, heads=16,
-            queries=1, keys=2, width=2, dtypes=("float32", "float16")),
+            queries=1, keys=2, width=2),
     ]  # fmt: skip
 
 
@@ -99,9 +95,8 @@ def lengths() -> list[AttentionCase]:
     ahead = "positions of ten bits end below 2,049: each query leans to the first key that is hidden"
     tile = {**one, "queries": 261, "keys": 270, "draw": "leaning_ahead", "width": 32, "dtypes": HALF}
     return [
-        single("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000,
-            dtypes=FAST),
-        single("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3, dtypes=FAST),
+        single("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000),
+        single("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3),
         case("lengths/130_heads", "more than 128 heads", batch=1, heads=130, queries=3, keys=5),
         case("lengths/causal", ahead, causal=True, dtypes=("float16",), **long),
         case("lengths/windowed", ahead, window=(None, 0), dtypes=("float16",), **long),
@@ -115,6 +110,7 @@ def extreme() -> list[AttentionCase]:
 
     Of the family `half` no number is off by a rounding of its own, and all together by more than roundings come to.
     """
+    case, single = precise, partial(precise, batch=1, heads=1)
     return [
         case("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
         case("numerics/cancelling_products",
@@ -195,18 +191,18 @@ def backward_passes() -> list[AttentionCase]:
         gradients("gradients/one_query", "decoding", queries=1, keys=20),
         gradients("gradients/wide_values", "values wider than queries", width=4, value_width=12),
         single("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",),
-            queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=FAST),
+            queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}),
         gradients("gradients/wide", "width 80", width=80),
-        gradients("gradients/tall_and_wide", "1,025 keys", batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
+        gradients("gradients/tall_and_wide", "1,025 keys", batch=1, heads=1, queries=20, keys=1025),
         gradients("gradients/no_queries", "l = 0: the gradients of keys and values are zeros", queries=0),
         gradients("gradients/no_items", "a batch of 0 has gradients of its shapes", batch=0),
-        gradients("gradients/many_queries", "1,025 queries", batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
+        gradients("gradients/many_queries", "1,025 queries", batch=1, heads=1, queries=1025, keys=20),
     ]  # fmt: skip
 
 
 def gradient_numerics() -> list[Case]:
     """The backward pass is as stable as the forward one: it subtracts the same maximum, and sums as wide."""
-    base = gradients("gradient_numerics/plain", "", queries=6, keys=20)
+    base = precise("gradient_numerics/plain", "", queries=6, keys=20, gradient_of=INPUTS)
     tiled = base.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
     return [
         base.but("gradient_numerics/far_below_zero", "logits near −200: their maximum is subtracted backward too",
@@ -245,14 +241,14 @@ def gradient_sizes() -> list[AttentionCase]:
 
 
 def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
-    """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
-    usual: dict[str, Any] = {"gradient_of": INPUTS, "heads": 3, "width": 16, "dtypes": FAST}
+    """Gradients of several items and heads, wide enough for a tile."""
+    usual: dict[str, Any] = {"gradient_of": INPUTS, "heads": 3, "width": 16}
     return AttentionCase(name, why, **(usual | unusual))
 
 
 def affordable(size: int) -> tuple[str, ...]:
-    """float64 is judged in extended precision, which is slow: small sizes only, and large ones in one dtype."""
-    return DTYPES if size <= 65 else ("float32", "bfloat16") if size <= 128 else ("float32",)
+    """The dtypes of a backward pass of a size: fewer where it takes long."""
+    return FAST if size <= 65 else ("float32", "bfloat16") if size <= 128 else ("float32",)
 
 
 def cases() -> list[Case]:

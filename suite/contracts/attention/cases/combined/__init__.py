@@ -21,7 +21,7 @@ from attnsuite.cases.covering import Row, Space, drawn
 from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.cases.case import AttentionCase
-from attnsuite.contracts.attention.cases.combined.levels import BACKWARD, LEVELS
+from attnsuite.contracts.attention.cases.combined.levels import BACKWARD, LEVELS, cost
 from attnsuite.contracts.attention.cases.dropout import kept
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
@@ -48,8 +48,6 @@ LACKING = (
     ("windows", *FURTHER),  # PyTorch's SDPA
     ("masks", *FURTHER),
     FURTHER,
-    FURTHER[1:],  # ONNX
-    ("sinks",),  # FlashAttention
 )
 """Features that implementations lack together: every pair of the other levels meets in cases without them."""
 ALL_LEVELS = (*LEVELS, *(feature.levels for feature in features()))
@@ -68,6 +66,7 @@ def space(of_features: Sequence[Feature]) -> Space:
         [contradiction for part in combined for contradiction in part.contradictions],
         FUSED,
         [[name for part in combined if part.unsupported in lacking for name in part.factors] for lacking in LACKING],
+        cost,
     )
 
 
@@ -115,13 +114,13 @@ def array() -> CoveringArray:
 
 def without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
     """Weights as if one query could not attend to the key that it prefers: of the last head, the first query that sees
-    most. Where none sees anything, the first query of that head attends to every key.
+    most. Where none sees two keys, the first query of that head attends to every key: dropout may lose a single one.
     """
     head = scores.detach().reshape(-1, *scores.shape[-2:])[-1]  # l s
     seen = (head > -math.inf).sum(-1)
     at = torch.zeros(scores.shape, dtype=torch.bool)
     of_head = at.view(-1, *head.shape)[-1]
-    if not seen.any():
+    if seen.max() < 2:
         of_head[0] = True
         return Dense.softmax(scores.masked_fill(at, 0.0), call)
     query = int(seen.argmax())
@@ -134,10 +133,10 @@ def last_column_unwritten(output: Tensor) -> Tensor:
 
 
 def without_the_largest(gradient: Tensor) -> Tensor:
-    """The gradient with 0 for its largest number; 1 for one number where all are 0."""
+    """The gradient with 0 for its largest number; 1 for one number where all are what rounding leaves of 0."""
     flat = gradient.flatten().clone()
     place = flat.abs().argmax()
-    flat[place] = 0.0 if flat[place] else 1.0
+    flat[place] = 0.0 if flat[place].abs() > torch.finfo(flat.dtype).eps else 1.0
     return flat.view(gradient.shape)
 
 
@@ -149,9 +148,12 @@ def _lost_of(name: str) -> Mutation:
     return Mutation(f"the largest number of the gradient of {name} is lost", with_result(deliver), dtypes=DTYPES)
 
 
-FORWARD = mutants(
+LOST_KEY = mutants(
     Dense,
     softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", without_a_key, dtypes=DTYPES)},
+)
+UNWRITTEN = mutants(
+    Dense,
     finish={
         "last_column_is_not_written": Mutation("the last column of the output is not written",
             with_result(last_column_unwritten), dtypes=DTYPES)
@@ -167,4 +169,6 @@ def local_mistakes() -> list[LocalMutant]:
         Backward, deliver={**{f"gradient_of_{name}_loses_a_number": row for name, row in OF_GRADIENTS.items()}}
     )
     wanted = [frozenset(level for level, names in WANTING.items() if name in names) for name in OF_GRADIENTS]
-    return [*map(LocalMutant, FORWARD), *map(LocalMutant, backward, wanted)]
+    no_weights = frozenset({"dropout_1"})  # so that none of them matters
+    lost_key = [LocalMutant(mutant, never=no_weights) for mutant in LOST_KEY]
+    return [*lost_key, *map(LocalMutant, UNWRITTEN), *map(LocalMutant, backward, wanted)]

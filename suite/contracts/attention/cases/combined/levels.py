@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.covering import Contradiction, Row
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.contracts.attention.feature import Levels
 from attnsuite.contracts.attention.features.heads import GROUPS, whole_groups
@@ -71,10 +71,22 @@ VALUE_WIDTHS: Mapping[str, Width] = {
 
 def takes_long(size: str, width: str, items: str, key_heads: str, dtype: str, value_width: str) -> bool:
     """Whether the oracle would take too long for a row."""
+    return _numbers(size, width, items, key_heads, value_width) > MOST_NUMBERS[dtype]
+
+
+def _numbers(size: str, width: str, items: str, key_heads: str, value_width: str) -> int:
+    """The number of scores and of numbers in the inputs."""
     (queries, keys), (batch, heads), width_of_keys = SIZES[size], ITEMS[items], WIDTH[width]
     values = VALUE_WIDTHS[value_width](width_of_keys, keys)
     numbers = queries * keys + (queries + keys) * width_of_keys + keys * values
-    return batch * whole_groups(heads, GROUPS[key_heads]) * numbers > MOST_NUMBERS[dtype]
+    return batch * whole_groups(heads, GROUPS[key_heads]) * numbers
+
+
+def cost(row: Row) -> float:
+    """The time of a row's test, about, in ms: for Python, then for each number in float64, or in extended precision."""
+    numbers = _numbers(*(row[name] for name in ("size", "width", "items", "key_heads", "value_width")))
+    passes = (1 if row["gradient"] == "no_gradient" else 2.5) * (4 if row["dtype"] == "float64" else 1)
+    return 3 + 1e-4 * numbers * passes
 
 
 SHORTEST = {"size": "tiny", "width": "e8", "items": "one_head", "key_heads": "own_kv", "dtype": "float32",
@@ -116,7 +128,14 @@ SHAPES = Levels(
     ),
 )  # fmt: skip
 
-DRAWN = Levels({"draw": {name: name for name in DRAWS}}, lambda levels: {"draw": levels["draw"]})
+DRAWN = Levels(
+    {"draw": {name: name for name in DRAWS}},
+    lambda levels: {"draw": levels["draw"]},
+    (
+        Contradiction("in bfloat16, scores near −200 say nothing about weights",
+            {"draw": ("opposite_logits",), "dtype": ("bfloat16",)}),
+    ),
+)  # fmt: skip
 VALUES = Levels(
     {"value_width": VALUE_WIDTHS},
     lambda levels: {"value_width": levels["value_width"](levels["width"], levels["size"][1])},
