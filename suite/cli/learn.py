@@ -57,17 +57,14 @@ def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
     with Epochs() as display:
         try:
             for job in jobs:
-                if _key(job) not in writer.stored(TrainingRow):
+                key = job.implementation, job.task.recorded_name, str(job.seed), DEVICE
+                if key not in writer.stored(TrainingRow):
                     title = f"{job.task.name} with {job.implementation}, seed {job.seed}"
                     writer.write(learned := _learned(job, options.checkpoints, display.begin(title)))
                     display.end(title, line(learned))
         except KeyboardInterrupt:
             display.print_line("interrupted: the same command resumes after the last whole epoch", error=True)
             raise
-
-
-def _key(job: Job) -> tuple[str, ...]:
-    return (job.implementation, job.task.recorded_name, str(job.seed), DEVICE)
 
 
 def line(learned: TrainingRow) -> str:

@@ -241,10 +241,6 @@ def lies_within(interval: Interval, low: float, high: float) -> bool | None:
 @lru_cache(maxsize=4096)
 def _rank(count: int, level: float) -> int:
     """The largest rank r such that order statistics r and count + 1 − r enclose the median at this level, or 0."""
-    alpha, tail, rank = (1 - level) / 2, 0.0, 0
-    while rank < count // 2:
-        tail += math.comb(count, rank) / 2**count
-        if tail > alpha * (1 + 1e-9):
-            break
-        rank += 1
-    return rank
+    from scipy.special import bdtr  # the distribution of the number of samples below the median
+
+    return sum(bool(bdtr(rank, count, 0.5) <= (1 - level) / 2 * (1 + 1e-9)) for rank in range(count // 2))

@@ -102,8 +102,8 @@ def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
             compared = "" if row is None or row.verdict == BASELINE or not verdict(row) else f", {verdict(row)}"
             yield f"{timed_table.unit.format(row.time.median)}{compared}" if row and row.time else NOTHING
 
-    heads = ("implementation", "passed/run", "failures", *(_head(timed_table) for timed_table in timed_tables))
-    return table(heads, map(cells, names))
+    shapes = (f"{timed_table.workload}, {timed_table.setting.dtype}" for timed_table in timed_tables)
+    return table(("implementation", "passed/run", "failures", *shapes), map(cells, names))
 
 
 def _contract(recorded: MachineRecord) -> str:
@@ -116,10 +116,6 @@ def first_mistake(outcomes: Sequence[Outcome]) -> str:
     """The name of the mutant that the first diagnosed failure equals, or empty."""
     found = (re.search(r'equals "([^"]+)"', outcome.detail) for outcome in outcomes if outcome.fails)
     return next((match[1] for match in found if match), "")
-
-
-def _head(table: TimedTable) -> str:
-    return f"{table.workload}, {table.setting.dtype}"
 
 
 def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
