@@ -2,6 +2,13 @@
 
 Rabe and Staats, "Self-attention does not need O(n²) memory" (arXiv 2112.05682). The softmax is carried from chunk to
 chunk (Milakov and Gimelshein, arXiv 1805.02867). The backward computes every weight again instead of storing it.
+
+Time compared with PyTorch's flash kernel on one thread of a Xeon with AVX-512: 1.2 times as long at ViT-B/16 and
+1,024 keys, 1.1 at 4,096, 1.03 at 16,384. With gradients it is 1.35 at ViT-B/16 and 1.2 at 1,024 and 4,096 keys; in
+decoding 1.25 at 1,024 keys and 1.04 at 8,192. This is processor time, the least of many alternating calls, on a machine
+with other work. The products, powers and sums of all tiles take 1.1 times as long at 1,024 keys without any of the
+code here: powers and sums, a fifth of the time, are passes over a tile that the kernel makes within its products. The
+rest is 80 µs a call and 11 µs a tile. Taller, wider, larger and smaller tiles were slower.
 """
 
 from __future__ import annotations
