@@ -12,8 +12,8 @@ import torch
 from msgspec.structs import replace
 
 from attnsuite import registry
+from attnsuite.benchmark.measure import MIN_ROUNDS
 from attnsuite.benchmark.request import Table, declaration_of
-from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.benchmark.series import Benchmark, Key
 from attnsuite.machine import here
 from attnsuite.model import Measurement

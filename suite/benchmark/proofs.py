@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Excerpt
+from attnsuite.benchmark.measure import MIN_ROUNDS
 from attnsuite.benchmark.measure.messages import NoResult, Rows, invalid_reply
 from attnsuite.benchmark.own_clock import (
     BOUNDED_FROM,
@@ -24,7 +25,6 @@ from attnsuite.benchmark.own_clock import (
     unbounded,
     unbounded_reason,
 )
-from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 from attnsuite.model.limits import MAX_CLAIM_RATIO, MIN_BOUNDED_SECONDS

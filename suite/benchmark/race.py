@@ -5,19 +5,19 @@ Dependent rounds widen the intervals, so that more rounds follow, within the bud
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from random import Random
 
 from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
-from attnsuite.benchmark.measure import is_narrow
+from attnsuite.benchmark.measure import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL, is_narrow
 from attnsuite.benchmark.measure.messages import Rows
 from attnsuite.benchmark.own_clock import RequestOverhead, check_samples
 from attnsuite.benchmark.proofs import prove
-from attnsuite.benchmark.rounds import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL, rounds_needed
 from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model.faster import compare
-from attnsuite.model.statistics import interval
+from attnsuite.model.statistics import LEVEL, interval
 
 FEWEST_OF_SLOW = 3
 """The fewest rounds of an entry, however slow it is."""
@@ -115,3 +115,9 @@ def _are_narrow(racing: Sequence[Entry], baseline: str) -> bool:
         ratio.low > 0 and ratio.high / ratio.low < (1 + NARROW_INTERVAL) ** 2
         for ratio in compare(base, samples).values()
     )
+
+
+def rounds_needed(comparisons: int, level: float = LEVEL) -> int:
+    """The fewest rounds with which one of `comparisons` comparisons can reach a verdict."""
+    alpha = (1 - level) / max(comparisons, 1)
+    return math.ceil(1 - math.log2(alpha))

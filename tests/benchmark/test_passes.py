@@ -14,8 +14,8 @@ from racers import Asked, Fake, Slower, asked, noisy, race, short
 
 from attnsuite.benchmark import proofs
 from attnsuite.benchmark.entry import ProofTimes
+from attnsuite.benchmark.measure import MIN_ROUNDS
 from attnsuite.benchmark.measure.messages import NoResult
-from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 

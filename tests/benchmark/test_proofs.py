@@ -12,10 +12,10 @@ from racers import Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import ProofTimes, Sample
+from attnsuite.benchmark.measure import MIN_ROUNDS
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.own_clock import BOUNDED_FROM, RequestOverhead, call_seconds, check_samples, quick
 from attnsuite.benchmark.proofs import NO_TIME, WAKING, Allowances, Prover
-from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.model import Status
 
 LOADED = Load(share=0.93, cores=2, average=14.2)

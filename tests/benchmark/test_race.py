@@ -12,8 +12,8 @@ from clocks import Time
 from racers import Asked, Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark import race as race_module
+from attnsuite.benchmark.measure import MIN_ROUNDS
 from attnsuite.benchmark.measure.messages import NoResult
-from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.model import Status
 from attnsuite.model.faster import PROCESSES_DIFFER, compare
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
-from attnsuite.benchmark.rounds import rounds_needed
+from attnsuite.benchmark.race import rounds_needed
 from attnsuite.model.faster import MARGIN, PROCESSES_DIFFER, ROUNDS_DEPEND, VERDICTS, Comparison, compare
 from attnsuite.model.statistics import LEVEL, autocorrelation, exponent, interval
 

@@ -9,11 +9,20 @@ from typing import Any
 import torch
 
 from attnsuite.benchmark.measure.clock import Before, Call, EscapedWork, clock_of, one_thread
-from attnsuite.benchmark.rounds import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL
+from attnsuite.model.faster import MARGIN
 from attnsuite.model.statistics import Interval, interval
 
 __all__ = ["EscapedWork", "Stopwatch", "measure", "one_thread"]
 
+MIN_ROUNDS = 12
+"""Rounds at least, each one sample of every implementation: the fewest whose interval excludes the fastest and the
+slowest one."""
+CHECK_EVERY = 4
+"""Rounds between two checks whether intervals are narrow: each check may stop by chance, and at most three rounds
+more than needed are timed."""
+NARROW_INTERVAL = MARGIN / 2
+"""Half-width of an interval, as a share of the median, below which no more rounds are needed. It is half of the
+margin for "same", so that two such intervals are either separate or the same."""
 SAMPLE = 0.005
 """Seconds of a sample at least: shorter calls are repeated within it. It is long compared with the clock's
 resolution and a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
