@@ -26,8 +26,8 @@ CANDIDATES = 40
 """The features that are joined: of those that all failing tests have, the ones that fewest passing tests have. All
 triples of 40 are 10,000, which takes a tenth of a second."""
 MAX_CHANCE = 0.05
-"""The probability up to which a feature may be common to all failing cases by chance: the share of the passing tests
-that have it, to the power of the number of failing cases. A few failing cases share many features by chance."""
+"""The probability up to which a feature of a rule with exceptions may be common to all failing cases by chance: the
+share of the passing tests that have it, to the power of the number of failing cases. A few cases share many."""
 MIN_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
 MAX_PASSING_ABOVE = 0.5
@@ -76,12 +76,12 @@ def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> Rul
     passing_with = _places_by_feature(passing)
     cases = len({test.case for test in failing})
     shares = {feature: passing_with.get(feature, 0).bit_count() / len(passing) for feature in _common(failing)}
-    candidates = sorted((f for f, share in shares.items() if share**cases <= MAX_CHANCE), key=shares.__getitem__)
-    candidates = candidates[:CANDIDATES]
+    common = sorted(shares, key=shares.__getitem__)
+    telling = [feature for feature in common if shares[feature] ** cases <= MAX_CHANCE]
     a_few = min(int(len(failing) * MAX_PASSING_SHARE / (1 - MAX_PASSING_SHARE)), (len(passing) - 1) // 2)
     for allowed in (0, a_few, int(len(passing) * MAX_SHARE_OF_PASSING)):
         for count in range(1, min(MAX_FEATURES, cases - SPARE_CASES) + 1):
-            if rule := _rule(candidates, passing_with, count, allowed):
+            if rule := _rule((telling if allowed else common)[:CANDIDATES], passing_with, count, allowed):
                 exceptions = _all_of(rule, passing_with)
                 others = [test for place, test in enumerate(passing) if not exceptions >> place & 1]
                 with_rule = len(failing) + exceptions.bit_count()
