@@ -9,7 +9,7 @@ from typing import Any
 
 from attnsuite.contracts import contract, names
 from attnsuite.registry.declaration import Declaration, Uncallable
-from attnsuite.registry.roles import CONTRACTS, meaning_of
+from attnsuite.registry.roles import CONTRACTS, WEIGHTED, meaning_of
 
 MAX_NAMED = 3
 """Names of arguments or weights in a message; of more, the others are counted."""
@@ -179,7 +179,8 @@ def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
         return
     says = f"{name} has weights of its own ({_some(own)}), which {contract_name} does not know"
     if contract_name == "attention":
-        raise Uncallable(f"{says}: say --contract multi_head_attention, whose tests set them")
+        fitting = meaning_of(type(module).__name__, CONTRACTS, WEIGHTED)
+        raise Uncallable(f"{says}: say --contract {fitting}, whose tests set them")
     signature = contract(contract_name).signature if contract_name in names() else "the contract's signature"
     raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
 
@@ -192,7 +193,7 @@ def _some(words: list[str]) -> str:
 
 def usual_contract(target: Any) -> str:
     """The contract of an object, where its user names none: that of modules with weights, or attention."""
-    from attnsuite.registry.modules import WEIGHTED, owns_weights
+    from attnsuite.registry.modules import owns_weights
 
     if not (_is_module_or_class(target) and owns_weights(target)):
         return "attention"

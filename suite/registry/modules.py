@@ -23,6 +23,7 @@ from attnsuite.registry.declaration import Uncallable
 from attnsuite.registry.layers import as_layer
 from attnsuite.registry.roles import (
     ROLES,
+    WEIGHTED,
     Forward,
     Roles,
     Sizes,
@@ -36,8 +37,6 @@ from attnsuite.registry.roles import (
     unmade,
 )
 
-WEIGHTED = "multi_head_attention"
-"""The contract of modules with weights of their own."""
 LENGTH = 160
 """The longest sequence for which a module is made: cases have up to 129 keys."""
 TRIAL = Sizes(heads=3, width=15, inputs=15, value_head=5, length=LENGTH)

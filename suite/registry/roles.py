@@ -44,6 +44,8 @@ INPUTS = {
     "value": r"(?<![a-z])(x_?)?(v|value|values)(?![a-z])",
 }
 """Names of the parameters of `forward` by meaning, the first that fits."""
+WEIGHTED = "multi_head_attention"
+"""The contract of classes with weights of their own, unless the user or a name says otherwise."""
 CONTRACTS = {
     "positionwise_ffn": r"ffn|feed_?forward|mlp",
     "patch_embedding": r"patch",

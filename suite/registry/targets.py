@@ -17,14 +17,12 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
-from attnsuite.registry.roles import CONTRACTS, meaning_of
+from attnsuite.registry.roles import CONTRACTS, WEIGHTED, meaning_of
 from attnsuite.registry.signatures import signature
 from attnsuite.registry.source import LAYERS, FileSource, decorated, listed, of_function, read
 
 CALLED = re.compile(r"(.+:[\w.]+)(\(.*\))", re.DOTALL)
 """A target with the arguments of a class: `file.py:Attention(128, 4)`."""
-WEIGHTED = "multi_head_attention"
-"""The contract of classes with weights of their own, unless the user or a name says otherwise."""
 LONGEST_PATH = 4096
 """Bytes of the longest path that Linux opens (PATH_MAX)."""
 LONGEST_NAME = 1024
