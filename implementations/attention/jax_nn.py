@@ -10,6 +10,7 @@ compiled, it has none, and the call is unsupported, in XLA's words. The same hol
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -44,6 +45,7 @@ _UNSUPPORTED = ("not supported", "Unsupported dot")  # in XLA's errors for a mis
     lacks={
         "value_width": "jax.nn.dot_product_attention: value should have the same shape as key",
         "float64": "jax.nn.dot_product_attention always carries out the softmax in float32",
+        "lse_gradient": "jax.nn.dot_product_attention stops the gradient of its residual",
     },
     conventions={"empty_row": {"bool_mask": "mean", "float_mask": "nan", "window": "mean"}},
 )
@@ -57,7 +59,8 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     window: tuple[int | None, int | None] | None = None,
-) -> Tensor:  # ... h l e
+    return_lse: bool = False,
+) -> Any:  # ... h l e, and ... h l
     """Grouped heads need no flag: JAX compares head counts. A float mask is its `bias`, a boolean one its `mask`."""
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
         raise ValueError(f"leading axes {tuple(query.shape[:-2])} of query and {tuple(key.shape[:-2])} of key differ")
@@ -69,7 +72,7 @@ def attention(
     bias, mask = (None, attn_mask) if is_boolean else (attn_mask, None)
     most = query.shape[-2] + key.shape[-2]  # JAX has no word for an unbounded side
     sides = None if window is None else tuple(most if width is None else width for width in window)
-    return _Attention.apply(query, key, value, bias, mask, scale, is_causal, sides)
+    return _Attention.apply(query, key, value, bias, mask, scale, is_causal, sides, return_lse)
 
 
 class _Attention(torch.autograd.Function):
@@ -86,19 +89,24 @@ class _Attention(torch.autograd.Function):
         scale: float | None,
         is_causal: bool,
         window: tuple[int, ...] | None,
-    ) -> Tensor:
+        return_lse: bool,
+    ) -> Any:
         ctx.shapes = [None if tensor is None else tensor.shape for tensor in (query, key, value, bias)]
         ctx.in_haste = query.device.type if query.shape[:-1].numel() * key.shape[-2] <= _SMALL else ""
         with jax.enable_x64(query.dtype == torch.float64):
             if reason := _no_product(query.dtype, query.device.type):
                 raise NotImplementedError(reason)
             arrays = [*map(_heads_last, (query, key, value)), *map(_mask, (bias, mask)), scale]
+            static = {"is_causal": is_causal, "window": window}
+            if return_lse:
+                if any(ctx.needs_input_grad):
+                    raise NotImplementedError("jax.nn.dot_product_attention stops the gradient of its residual")
+                output, lse = map(_to_torch, _run(_attend, ctx.in_haste, *arrays, **static, return_residual=True))
+                return output.transpose(1, 2).reshape(query.shape), lse.transpose(1, 2).reshape(query.shape[:-1])
             if any(ctx.needs_input_grad):
-                output, ctx.pull_back = _run(
-                    _attend_for_gradient, ctx.in_haste, *arrays, is_causal=is_causal, window=window
-                )
+                output, ctx.pull_back = _run(_attend_for_gradient, ctx.in_haste, *arrays, **static)
             else:
-                output = _run(_attend, ctx.in_haste, *arrays, is_causal=is_causal, window=window)
+                output = _run(_attend, ctx.in_haste, *arrays, **static)
             return _to_torch(output).transpose(1, 2).reshape(query.shape)
 
     @staticmethod
@@ -111,10 +119,7 @@ class _Attention(torch.autograd.Function):
         pairs = zip(gradients, ctx.shapes, strict=True)
         return (
             *(gradient if gradient is None else gradient.reshape(shape) for gradient, shape in pairs),
-            None,
-            None,
-            None,
-            None,
+            *(None,) * 5,
         )
 
 
@@ -127,8 +132,14 @@ def _attend(
     scale: float | None,
     is_causal: bool,
     window: tuple[int, int] | None,
-) -> Array:  # b l h e
-    options = {"scale": scale, "is_causal": is_causal, "local_window_size": window}
+    return_residual: bool = False,
+) -> Any:  # b l h e, and b l h
+    options = {
+        "scale": scale,
+        "is_causal": is_causal,
+        "local_window_size": window,
+        "return_residual": return_residual,
+    }
     with jax.default_matmul_precision("highest"):  # while it is traced: on a GPU XLA rounds float32 to TF32 by default
         return dot_product_attention(query, key, value, bias, mask, **options)
 
@@ -191,7 +202,8 @@ def _unsupported() -> Iterator[None]:
 
 @lru_cache
 def _compiled(function: Callable[..., Any], in_haste: str) -> Callable[..., Any]:
-    static = () if function is _pull else ("is_causal", "window")
+    parameters = inspect.signature(function).parameters
+    static = [name for name in ("is_causal", "window", "return_residual") if name in parameters]
     return jax.jit(function, static_argnames=static, compiler_options=_IN_HASTE.get(in_haste))
 
 
