@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attnsuite.judging import compare
 from attnsuite.judging.compare import Array
 
 AXES = ("item", "head", "row", "column")
@@ -82,8 +83,9 @@ def _ratio(actual: Array, expected: Array) -> float | None:
     if len(actual) < MIN_RESULTS or not expected.any() or not np.isfinite(actual).all():
         return None
     ratio = float(actual @ expected / (expected @ expected))
-    same = np.allclose(actual, ratio * expected, rtol=RATIO, atol=RATIO * RATIO * float(abs(expected).max()))
-    return ratio if same and abs(ratio - 1) > RATIO and ratio else None
+    multiple = ratio * expected
+    errors = compare.errors(actual, multiple, RATIO * abs(multiple) + RATIO * RATIO * float(abs(expected).max()))
+    return ratio if (errors <= 1).all() and abs(ratio - 1) > RATIO and ratio else None
 
 
 def ordinal(number: int) -> str:
