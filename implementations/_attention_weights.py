@@ -1,7 +1,5 @@
 """Attention weights of models, read off a function through identity values, or returned by a module of torch.nn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of factories of models: configs, weights and tokens. Each raises ValueError in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 An export takes from 1 to 20 s, so graphs are stored in the user's cache folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import logging

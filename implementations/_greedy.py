@@ -1,7 +1,5 @@
 """Greedy translation: each token is the likeliest one after the tokens before it, up to the end token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import torch

@@ -5,8 +5,6 @@ never the time of a CPU. PyTorch's profiler, and with it the column *what ran* o
 name of the session's provider: `onnxruntime CPUExecutionProvider`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

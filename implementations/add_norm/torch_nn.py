@@ -1,7 +1,5 @@
 """The residual connection with PyTorch's own normalisations."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """Additive attention as batched operations in PyTorch."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

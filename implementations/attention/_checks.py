@@ -1,7 +1,5 @@
 """Checks of the implementations of `attention`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """How large the tiles of chunked attention are: as large as caches allow, and no larger than PyTorch's own kernel's."""
 
-from __future__ import annotations
-
 import math
 from functools import cache, lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The score matrix of chunked attention, cut into tiles of queries and keys."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from itertools import chain, pairwise, product, repeat, starmap

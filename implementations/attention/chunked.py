@@ -11,8 +11,6 @@ code here: powers and sums, a fifth of the time, are passes over a tile that the
 rest is 80 µs a call and 11 µs a tile. Taller, wider, larger and smaller tiles were slower.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

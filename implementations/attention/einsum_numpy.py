@@ -1,7 +1,5 @@
 """Attention as numpy einsums behind PyTorch's signature, with the backward written as einsums too."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

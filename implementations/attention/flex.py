@@ -22,8 +22,6 @@ The parameters' names in `_attend` matter: they decide the numbers of the size s
 CPU (torch 2.13) puts its block sizes in by text: where it replaces ks3, it spoils ks33 too. These names do not clash.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

@@ -8,8 +8,6 @@ argument of the compiled program, so a new value compiles nothing. On a CPU only
 compiled, it has none, and the call is unsupported, in XLA's words. The same holds on a GPU with one query or one key.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

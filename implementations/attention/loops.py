@@ -1,7 +1,5 @@
 """Attention as nested loops over Python floats: the definition and its derivative, spelled out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

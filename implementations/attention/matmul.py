@@ -1,7 +1,5 @@
 """Attention as the plain dense formula in PyTorch: the baseline that every other implementation is compared with."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MLX's `mlx.core.fast.scaled_dot_product_attention`, on the CPU or with Metal; arrays are copied both ways."""
 
-from __future__ import annotations
-
 import mlx.core as mx
 
 from attnsuite import implementation

@@ -5,8 +5,6 @@ or keys, so the adapter expands those two axes. The scale and the soft cap are a
 needs a session of its own: building one takes about 4 ms, and the 64 last used are kept.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

@@ -14,8 +14,6 @@ is repaired here. If an input is empty, PyTorch returns zeros before it chooses 
 from PyTorch's generator, which `torch.manual_seed` seeds. Forcing a backend costs some 12 µs a call.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import warnings

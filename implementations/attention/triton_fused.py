@@ -14,8 +14,6 @@ With TRITON_INTERPRET=1 in the environment the same kernels run on a CPU, in Tri
 CPU is unsupported. Measured on a GPU: nothing yet.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from typing import Any, NamedTuple

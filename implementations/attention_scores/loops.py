@@ -1,7 +1,5 @@
 """Attention scores one pair of a query and a key at a time, in Python's own arithmetic."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import product

@@ -1,7 +1,5 @@
 """Attention scores as matrix products in PyTorch."""
 
-from __future__ import annotations
-
 import math
 
 import torch

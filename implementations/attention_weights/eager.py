@@ -1,7 +1,5 @@
 """Attention weights by PyTorch's softmax."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Attention weights row by row, in Python's own arithmetic."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

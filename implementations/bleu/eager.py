@@ -1,7 +1,5 @@
 """All pairs of n-grams compared at once, as PyTorch operations."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

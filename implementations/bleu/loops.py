@@ -1,7 +1,5 @@
 """N-gram by n-gram in Python, each struck out of the reference once it has been matched."""
 
-from __future__ import annotations
-
 import math
 
 import torch

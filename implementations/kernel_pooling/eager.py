@@ -1,7 +1,5 @@
 """Kernel pooling as PyTorch operations; the Gaussian is a softmax."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

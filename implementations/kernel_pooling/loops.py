@@ -1,7 +1,5 @@
 """Kernel pooling one pair of points at a time, in Python's own arithmetic."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

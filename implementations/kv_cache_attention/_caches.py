@@ -1,7 +1,5 @@
 """Dense and paged caches of `kv_cache_attention`: writing new tokens, and the keys that queries may attend to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Checks of the inputs of `kv_cache_attention`. Each raises ValueError in one line, before any work."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ Memory does not grow with the cache, and time only with the slots that lengths a
 chunks in parallel and merges them; here they follow each other, and products of a chunk use PyTorch's threads.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

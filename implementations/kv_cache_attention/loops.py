@@ -1,7 +1,5 @@
 """One query of one head at a time, over the slots that it sees, found one by one through the block table."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -3,8 +3,6 @@
 Pages are gathered into a dense cache first. Slots that are not written count as zeros, since 0 · NaN is NaN.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ The operator has caches b g s e, appends always, and returns the caches as new o
 copies them, pages too, and copies the new slots back. Without new tokens it takes the last cached ones for new.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

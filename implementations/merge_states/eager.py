@@ -1,7 +1,5 @@
 """Parts merged one after another by logaddexp, in the dtype of the log-sum-exps."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """All parts at once: a softmax of the log-sum-exps weights the outputs."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

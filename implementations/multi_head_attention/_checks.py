@@ -1,7 +1,5 @@
 """Checks of the implementations of `multi_head_attention`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ Any implementation of the contract `attention` can be the backend of the heads. 
 only the arguments that a call needs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

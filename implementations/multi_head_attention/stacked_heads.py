@@ -1,7 +1,5 @@
 """Multi-head attention as independent single heads, computed one after the other and put side by side."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Its weights are (out, in), its batch is the second axis, its mask is True for hi
 one axis, and it always has an output map: the identity if none is given.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

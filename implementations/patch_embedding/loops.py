@@ -1,7 +1,5 @@
 """Patch embedding one number at a time, in Python's own arithmetic."""
 
-from __future__ import annotations
-
 import math
 from itertools import chain
 

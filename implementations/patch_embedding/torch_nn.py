@@ -1,7 +1,5 @@
 """Patch embedding as PyTorch's convolution, whose kernel is its stride."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d

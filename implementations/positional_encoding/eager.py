@@ -1,7 +1,5 @@
 """Positional encoding as PyTorch operations, the angles in float64 where x is and in float32 else."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

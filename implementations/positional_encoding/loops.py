@@ -1,7 +1,5 @@
 """Positional encoding one number at a time, in Python's own arithmetic."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The feed-forward network as PyTorch's layers, to which the weights are given."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional

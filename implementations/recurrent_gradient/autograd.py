@@ -1,7 +1,5 @@
 """PyTorch's automatic differentiation of the network, unrolled."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The gradients as sums over powers of w_hh, written out."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

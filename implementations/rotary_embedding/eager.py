@@ -1,7 +1,5 @@
 """Rotary embedding of neighbouring features as PyTorch operations, in float64 where x is and in float32 else."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Rotary embedding of both halves of the features, as in Hugging Face's Llama: x · cos + rotate_half(x) · sin."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Checks of the implementations of `seq2seq_attention`, and the shapes of its weights."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ Everything that does not depend on the step before is computed for all positions
 products, layer by layer, and the keys of the scores. Half types are computed in float32.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -4,8 +4,6 @@ The steps of both are a loop of ONNX, the operator Scan. A graph depends on the 
 exported once, with the weights as inputs. Half types are computed in float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

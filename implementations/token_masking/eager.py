@@ -1,7 +1,5 @@
 """Independent draws for all tokens at once, as PyTorch operations."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Exact counts for each item, token by token in Python: no more chance than the shares leave."""
 
-from __future__ import annotations
-
 import random
 
 import torch

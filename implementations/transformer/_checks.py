@@ -1,7 +1,5 @@
 """Checks of the implementations of `transformer`, and the shapes of its weights."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from attnsuite.implementations._checks import (

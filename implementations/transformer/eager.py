@@ -1,7 +1,5 @@
 """The Transformer in PyTorch's tensor operations, with any implementation of attention as its backend."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -5,8 +5,6 @@ when a factory's weights are made its constants. Attention is one operator from 
 decoding has two graphs: one reads the source, the other adds tokens to the cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

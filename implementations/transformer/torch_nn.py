@@ -1,7 +1,5 @@
 """The Transformer of torch.nn: its encoder and decoder layers, with weights converted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

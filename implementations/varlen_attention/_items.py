@@ -1,7 +1,5 @@
 """The items of a pack, one after the other: checks, and the band of keys that each query sees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Packed items in chunks of queries and keys; rows that lengths, causal masks and windows hide are not read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """`jax.nn.dot_product_attention` of items padded to the longest, with their lengths; compiled by XLA."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

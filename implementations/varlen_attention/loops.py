@@ -1,7 +1,5 @@
 """Packed items one after the other, each as nested loops over Python floats."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from attnsuite import implementation

@@ -1,7 +1,5 @@
 """Packed items one after the other, each as the plain dense formula: no scores between items, and no padding."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from attnsuite import implementation

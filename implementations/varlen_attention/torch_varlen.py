@@ -1,7 +1,5 @@
 """PyTorch's `varlen_attn`: FlashAttention's kernel for packed items, on CUDA in half types."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 

@@ -4,8 +4,6 @@ A graph depends on the config and the dtype alone: it is exported once, with the
 when a factory's weights are made its constants. Attention is one operator from opset 23 on, and many before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

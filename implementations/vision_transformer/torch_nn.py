@@ -1,7 +1,5 @@
 """The Vision Transformer of torch.nn: a convolution for the patches, and its encoder layers with weights converted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
