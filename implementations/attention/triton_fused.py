@@ -291,35 +291,6 @@ def _visible(first, last, before, after, length, HAS_BEFORE: tl.constexpr, HAS_A
 
 
 @triton.jit
-def _mix(
-    sums, totals, largest, queries, first, start, end,
-    key, key_row, key_column, value, value_row, value_column, mask, mask_row, mask_column,
-    length, keys, width, value_width, scale, left, right,
-    EDGE: tl.constexpr, EVEN: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr, MASK: tl.constexpr,
-    WIDTH: tl.constexpr, VALUE_WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-):  # fmt: skip
-    """The online softmax over keys `start` to `end`: sums of weighted values, sums of weights and largest scores."""
-    rows = (first + tl.arange(0, QUERIES))[:, None]
-    for begin in range(start, end, KEYS):
-        columns = (begin + tl.arange(0, KEYS))[None, :]
-        k = _load(key, key_row, key_column, begin, keys, width, KEYS, WIDTH, EDGE or not EVEN)
-        products = _dot(queries, tl.trans(k))
-        scores = _masked(
-            products, rows, columns, length, keys, scale, left, right, mask, mask_row, mask_column,
-            EDGE, HAS_LEFT, HAS_RIGHT, MASK,
-        )  # fmt: skip
-        larger = tl.maximum(largest, tl.max(scores, 1))
-        shift = tl.where(larger == float("-inf"), 0.0, larger)  # of a row that has seen no key yet
-        weights = tl.exp2(scores - shift[:, None])
-        shrink = tl.exp2(largest - shift)
-        totals = totals * shrink + tl.sum(weights, 1)
-        v = _load(value, value_row, value_column, begin, keys, value_width, KEYS, VALUE_WIDTH, EDGE or not EVEN)
-        sums = _dot(weights.to(v.dtype), v, sums * shrink[:, None])
-        largest = larger
-    return sums, totals, largest
-
-
-@triton.jit
 def _forward_kernel(
     query, key, value, mask, output, log_sums,
     q_item, q_head, q_row, q_column, k_item, k_head, k_row, k_column, v_item, v_head, v_row, v_column,
@@ -333,12 +304,11 @@ def _forward_kernel(
     first = (blocks - 1 - tl.program_id(0) % blocks) * QUERIES
     pair = (tl.program_id(0) // blocks).to(tl.int64)
     item, head = pair // heads, pair % heads
+    rows = first + tl.arange(0, QUERIES)
     key += item * k_item + head // group * k_head
     value += item * v_item + head // group * v_head
     mask += item * m_item + head * m_head
-    queries = _load(
-        query + item * q_item + head * q_head, q_row, q_column, first, length, width, QUERIES, WIDTH, True
-    )  # fmt: skip
+    queries = _load(query + item * q_item + head * q_head, q_row, q_column, first, length, width, QUERIES, WIDTH, True)
     sums = tl.zeros((QUERIES, VALUE_WIDTH), tl.float32)
     totals = tl.zeros((QUERIES,), tl.float32)
     largest = tl.full((QUERIES,), float("-inf"), tl.float32)
@@ -349,19 +319,27 @@ def _forward_kernel(
         if stage != 0 or HAS_LEFT:
             lower = start if stage == 0 else whole if stage == 1 else whole_end
             upper = whole if stage == 0 else whole_end if stage == 1 else end
-            sums, totals, largest = _mix(
-                sums, totals, largest, queries, first, lower, upper,
-                key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-                length, keys, width, value_width, scale, left, right,
-                stage != 1, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-            )  # fmt: skip
+            for begin in range(lower, upper, KEYS):  # the online softmax
+                columns = (begin + tl.arange(0, KEYS))[None, :]
+                k = _load(key, k_row, k_column, begin, keys, width, KEYS, WIDTH, stage != 1 or not EVEN)
+                scores = _masked(
+                    _dot(queries, tl.trans(k)), rows[:, None], columns, length, keys, scale, left, right,
+                    mask, m_row, m_column, stage != 1, HAS_LEFT, HAS_RIGHT, MASK,
+                )  # fmt: skip
+                larger = tl.maximum(largest, tl.max(scores, 1))
+                shift = tl.where(larger == float("-inf"), 0.0, larger)  # of a row that has seen no key yet
+                weights = tl.exp2(scores - shift[:, None])
+                shrink = tl.exp2(largest - shift)
+                totals = totals * shrink + tl.sum(weights, 1)
+                v = _load(value, v_row, v_column, begin, keys, value_width, KEYS, VALUE_WIDTH, stage != 1 or not EVEN)
+                sums = _dot(weights.to(v.dtype), v, sums * shrink[:, None])
+                largest = larger
     empty = totals == 0.0
     sums = sums / tl.where(empty, 1.0, totals)[:, None]
     target = output + item * o_item + head * o_head
     _store(target, o_row, o_column, first, length, value_width, sums, QUERIES, VALUE_WIDTH)
     # An empty row gets +∞, so that the backward pass finds no weight in it.
     logs = tl.where(empty, float("inf"), largest + tl.log2(tl.where(empty, 1.0, totals)))
-    rows = first + tl.arange(0, QUERIES)
     tl.store(log_sums + pair * length + rows, logs, mask=rows < length)
 
 
@@ -381,29 +359,6 @@ def _add_product(sums, gradients, factors, operand):
     if operand.dtype == tl.float16:
         return sums + _dot(gradients, operand) * factors[:, None]
     return _dot(gradients, operand, sums)
-
-
-@triton.jit
-def _query_gradient(
-    sums, queries, upstream, logs, means, first, start, end,
-    key, key_row, key_column, value, value_row, value_column, mask, mask_row, mask_column,
-    length, keys, width, value_width, scale, left, right,
-    EDGE: tl.constexpr, EVEN: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr, MASK: tl.constexpr,
-    WIDTH: tl.constexpr, VALUE_WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-):  # fmt: skip
-    rows = (first + tl.arange(0, QUERIES))[:, None]
-    for begin in range(start, end, KEYS):
-        columns = (begin + tl.arange(0, KEYS))[None, :]
-        k = _load(key, key_row, key_column, begin, keys, width, KEYS, WIDTH, EDGE or not EVEN)
-        v = _load(value, value_row, value_column, begin, keys, value_width, KEYS, VALUE_WIDTH, EDGE or not EVEN)
-        scores = _masked(
-            _dot(queries, tl.trans(k)), rows, columns, length, keys, scale, left, right,
-            mask, mask_row, mask_column, EDGE, HAS_LEFT, HAS_RIGHT, MASK,
-        )  # fmt: skip
-        products = _dot(upstream, tl.trans(v))
-        gradients, factors = _score_gradients(tl.exp2(scores - logs[:, None]), products, means[:, None], k.dtype)
-        sums = _add_product(sums, gradients, factors, k)
-    return sums
 
 
 @triton.jit
@@ -441,42 +396,19 @@ def _query_gradient_kernel(
         if stage != 0 or HAS_LEFT:
             lower = start if stage == 0 else whole if stage == 1 else whole_end
             upper = whole if stage == 0 else whole_end if stage == 1 else end
-            sums = _query_gradient(
-                sums, queries, upstream, logs, mean, first, lower, upper,
-                key, k_row, k_column, value, v_row, v_column, mask, m_row, m_column,
-                length, keys, width, value_width, scale, left, right,
-                stage != 1, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-            )  # fmt: skip
+            for begin in range(lower, upper, KEYS):
+                columns = (begin + tl.arange(0, KEYS))[None, :]
+                k = _load(key, k_row, k_column, begin, keys, width, KEYS, WIDTH, stage != 1 or not EVEN)
+                v = _load(value, v_row, v_column, begin, keys, value_width, KEYS, VALUE_WIDTH, stage != 1 or not EVEN)
+                scores = _masked(
+                    _dot(queries, tl.trans(k)), rows[:, None], columns, length, keys, scale, left, right,
+                    mask, m_row, m_column, stage != 1, HAS_LEFT, HAS_RIGHT, MASK,
+                )  # fmt: skip
+                products = _dot(upstream, tl.trans(v))
+                gradients, factors = _score_gradients(tl.exp2(scores - logs[:, None]), products, mean[:, None], k.dtype)
+                sums = _add_product(sums, gradients, factors, k)
     target = d_query + item * d_item + head * d_head
     _store(target, d_row, d_column, first, length, width, sums * (scale / LOG2_E), QUERIES, WIDTH)
-
-
-@triton.jit
-def _key_gradients(
-    d_keys, d_values, k, v, first, start, end,
-    query, query_row, query_column, upstream, up_row, up_column, log_sums, means, mask, mask_row, mask_column,
-    length, keys, width, value_width, scale, left, right,
-    EDGE: tl.constexpr, EVEN: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr, MASK: tl.constexpr,
-    WIDTH: tl.constexpr, VALUE_WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-):  # fmt: skip
-    """Add what queries `start` to `end` of one head give the gradients of KEYS keys and values. Tiles are k × q."""
-    columns = (first + tl.arange(0, KEYS))[:, None]
-    for begin in range(start, end, QUERIES):
-        rows = begin + tl.arange(0, QUERIES)
-        queries = _load(query, query_row, query_column, begin, length, width, QUERIES, WIDTH, EDGE or not EVEN)
-        up = _load(upstream, up_row, up_column, begin, length, value_width, QUERIES, VALUE_WIDTH, EDGE or not EVEN)
-        logs = tl.load(log_sums + rows, mask=rows < length, other=float("inf"))
-        mean = tl.load(means + rows, mask=rows < length, other=0.0)
-        scores = _masked(
-            _dot(k, tl.trans(queries)), rows[None, :], columns, length, keys, scale,
-            left, right, mask, mask_row, mask_column, EDGE, HAS_LEFT, HAS_RIGHT, MASK,
-        )  # fmt: skip
-        weights = tl.exp2(scores - logs[None, :])
-        d_values = _dot(weights.to(up.dtype), up, d_values)
-        products = _dot(v, tl.trans(up))
-        gradients, factors = _score_gradients(weights, products, mean[None, :], k.dtype)
-        d_keys = _add_product(d_keys, gradients, factors, queries)
-    return d_keys, d_values
 
 
 @triton.jit
@@ -498,6 +430,7 @@ def _key_gradient_kernel(
     v = _load(
         value + item * v_item + key_head * v_head, v_row, v_column, first, keys, value_width, KEYS, VALUE_WIDTH, True
     )  # fmt: skip
+    columns = (first + tl.arange(0, KEYS))[:, None]
     d_keys = tl.zeros((KEYS, WIDTH), tl.float32)
     d_values = tl.zeros((KEYS, VALUE_WIDTH), tl.float32)
     # Key j is seen by queries j − right to j + left.
@@ -508,20 +441,32 @@ def _key_gradient_kernel(
         whole_end = whole
     for member in range(group):
         head = key_head * group + member
-        of_query = query + item * q_item + head * q_head
-        of_upstream = output_gradient + item * u_item + head * u_head
-        of_mask = mask + item * m_item + head * m_head
-        of_rows = (item * heads + head) * length
+        queries_of, upstream_of = query + item * q_item + head * q_head, output_gradient + item * u_item + head * u_head
+        mask_of, row = mask + item * m_item + head * m_head, (item * heads + head) * length
         for stage in tl.static_range(3):  # both edges of the band, and what every position meets between them
             if stage != 0 or HAS_RIGHT:
                 lower = start if stage == 0 else whole if stage == 1 else whole_end
                 upper = whole if stage == 0 else whole_end if stage == 1 else end
-                d_keys, d_values = _key_gradients(
-                    d_keys, d_values, k, v, first, lower, upper,
-                    of_query, q_row, q_column, of_upstream, u_row, u_column, log_sums + of_rows, means + of_rows,
-                    of_mask, m_row, m_column, length, keys, width, value_width, scale, left, right,
-                    stage != 1, EVEN, HAS_LEFT, HAS_RIGHT, MASK, WIDTH, VALUE_WIDTH, QUERIES, KEYS,
-                )  # fmt: skip
+                for begin in range(lower, upper, QUERIES):  # tiles are k × q
+                    rows = begin + tl.arange(0, QUERIES)
+                    queries = _load(
+                        queries_of, q_row, q_column, begin, length, width, QUERIES, WIDTH, stage != 1 or not EVEN
+                    )
+                    upstream = _load(
+                        upstream_of, u_row, u_column, begin, length, value_width, QUERIES, VALUE_WIDTH,
+                        stage != 1 or not EVEN,
+                    )  # fmt: skip
+                    logs = tl.load(log_sums + row + rows, mask=rows < length, other=float("inf"))
+                    mean = tl.load(means + row + rows, mask=rows < length, other=0.0)
+                    scores = _masked(
+                        _dot(k, tl.trans(queries)), rows[None, :], columns, length, keys, scale, left, right,
+                        mask_of, m_row, m_column, stage != 1, HAS_LEFT, HAS_RIGHT, MASK,
+                    )  # fmt: skip
+                    weights = tl.exp2(scores - logs[None, :])
+                    d_values = _dot(weights.to(upstream.dtype), upstream, d_values)
+                    products = _dot(v, tl.trans(upstream))
+                    gradients, factors = _score_gradients(weights, products, mean[None, :], k.dtype)
+                    d_keys = _add_product(d_keys, gradients, factors, queries)
     target = d_key + item * dk_item + key_head * dk_head
     _store(target, dk_row, dk_column, first, keys, width, d_keys * (scale / LOG2_E), KEYS, WIDTH)
     target = d_value + item * dv_item + key_head * dv_head
