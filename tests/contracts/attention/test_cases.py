@@ -22,6 +22,7 @@ from attnsuite.cases import Call, Reply
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, as_problem, expected_result, on_rows, sampled_rows
+from attnsuite.contracts.attention.cases.several_calls import CallSequence
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
 from attnsuite.contracts.attention.contract import needs
@@ -48,6 +49,10 @@ def plain_cases() -> list[AttentionCase]:
 
 
 # Building
+
+
+def test_every_case_has_traits_without_a_draw_of_its_numbers() -> None:
+    assert all(case.traits("float32") for case in every_case().values() if isinstance(case, CallSequence))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

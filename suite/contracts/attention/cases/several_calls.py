@@ -51,7 +51,7 @@ class CallSequence(PerCallCase):
 
         def noted(case: AttentionCase) -> Call:
             made.append(case)
-            return Call({name: torch.empty(0) for name in INPUTS})
+            return Call({name: torch.empty(1, 1, 1, 1) for name in (*INPUTS, "attn_mask")})
 
         calls = self.making(noted)
         of_calls = {
