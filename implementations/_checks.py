@@ -1,4 +1,4 @@
-"""Checks of factories of models: configs, weights and tokens. Each raises ValueError in one line."""
+"""Checks of tensors, and of the configs, weights and tokens of models. Each raises ValueError in one line."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +8,39 @@ from torch import Tensor
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]
+
+
+def check_axes(**tensors: tuple[Tensor | None, str]) -> dict[str, Any]:
+    """The size of each axis by name, for tensors with the names of their axes: `query=(query, "b l e")`.
+
+    "..." in front are any leading axes, equal for all tensors; None is left out. Raises ValueError for another number
+    of axes, and for two sizes of one name.
+    """
+    sizes: dict[str, Any] = {}
+    for name, (tensor, axes) in tensors.items():
+        if tensor is None:
+            continue
+        names, shape = axes.split(), tuple(tensor.shape)
+        if names[0] == "...":
+            leading = max(0, len(shape) - len(names) + 1)
+            shape = (shape[:leading], *shape[leading:])
+        expected = " ".join(f"{axis}={sizes[axis]}" if axis in sizes else axis for axis in names)
+        if len(shape) == len(names):
+            sizes = {**dict(zip(names, shape, strict=True)), **sizes}
+        if [sizes.get(axis) for axis in names] != [*shape]:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected the axes {expected}")
+    return sizes
+
+
+def check_mask(mask: Tensor | None, shape: tuple[int, ...]) -> None:
+    """A boolean mask that broadcasts to scores of this shape, or None."""
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise ValueError(f"attn_mask is {mask.dtype}, expected torch.bool")
+    pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(size not in (1, full) for size, full in pairs):
+        raise ValueError(f"attn_mask has shape {tuple(mask.shape)}, expected one that broadcasts to {tuple(shape)}")
 
 
 def check_integers(config: Config, names: Sequence[str], least: int = 1) -> None:

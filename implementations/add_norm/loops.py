@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 Row = list[float]
 
@@ -24,22 +25,16 @@ def add_norm(
 
     Raises ValueError for shapes that differ and for unknown norms.
     """
-    width = x.shape[-1]
-    if x.shape != y.shape or tuple(weight.shape) != (width,) or tuple(bias.shape) != (width,):
-        shapes = ", ".join(
-            f"{name} {tuple(tensor.shape)}" for name, tensor in (("x", x), ("y", y), ("weight", weight), ("bias", bias))
-        )
-        raise ValueError(f"shapes do not go together: {shapes}")
+    check_axes(x=(x, "... e"), y=(y, "... e"), weight=(weight, "e"), bias=(bias, "e"))
+    check_choice("norm", norm, ("layer", "batch"))
     rows = [[a + b for a, b in zip(one, other, strict=True)] for one, other in zip(_rows(x), _rows(y), strict=True)]
     if norm == "layer":
         normalised = [_normalised(row, eps) for row in rows]
-    elif norm == "batch":
+    else:
         if len(rows) < 2:
             raise ValueError(f"a batch of {len(rows)} position has no variance")
         columns = [_normalised(list(column), eps) for column in zip(*rows, strict=True)]
         normalised = [list(row) for row in zip(*columns, strict=True)]
-    else:
-        raise ValueError(f"{norm!r} is neither of the 2 norms, layer and batch")
     scaled = [
         [number * w + b for number, w, b in zip(row, weight.tolist(), bias.tolist(), strict=True)] for row in normalised
     ]

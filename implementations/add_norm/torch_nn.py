@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 
 @implementation
@@ -21,11 +22,8 @@ def add_norm(
 
     Raises ValueError, before any work, for shapes that differ and for unknown norms.
     """
-    if norm not in ("layer", "batch"):
-        raise ValueError(f"norm should be layer or batch (2 exist), not {norm!r}")
-    for name, tensor, expected in (("y", y, x.shape), ("weight", weight, x.shape[-1:]), ("bias", bias, x.shape[-1:])):
-        if tensor.shape != expected:
-            raise ValueError(f"{name} should have shape {tuple(expected)}, not {tuple(tensor.shape)}")
+    check_choice("norm", norm, ("layer", "batch"))
+    check_axes(x=(x, "... e"), y=(y, "... e"), weight=(weight, "e"), bias=(bias, "e"))
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     both, weight, bias = x.to(wide) + y.to(wide), weight.to(wide), bias.to(wide)
     if norm == "layer":

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_mask
 
 
 @implementation
@@ -21,8 +22,12 @@ def additive_attention(
 
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
-    _check(query, key, value, w_query, w_key, w_score, attn_mask)
-    dtype = query.dtype
+    dtype, maps = query.dtype, {"w_query": (w_query, "q e"), "w_key": (w_key, "k e"), "w_score": (w_score, "e")}
+    sizes = check_axes(query=(query, "b l q"), key=(key, "b s k"), value=(value, "b s v"), **maps)
+    check_mask(attn_mask, (sizes["b"], sizes["l"], sizes["s"]))
+    for tensor in (key, value, w_query, w_key, w_score):
+        if tensor.dtype != dtype:
+            raise ValueError(f"tensors are of {dtype} and {tensor.dtype}, expected one dtype")
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     query, key, value, w_query, w_key, w_score = (t.to(wide) for t in (query, key, value, w_query, w_key, w_score))
     features = ((query @ w_query).unsqueeze(2) + (key @ w_key).unsqueeze(1)).tanh()  # b l s e
@@ -32,40 +37,3 @@ def additive_attention(
         empty = ~attn_mask.expand_as(scores).any(-1, keepdim=True)  # b l 1
         return (scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0) @ value).to(dtype)
     return (scores.softmax(-1) @ value).to(dtype)
-
-
-def _check(
-    query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor, mask: Tensor | None
-) -> None:
-    def demand(holds: bool, what: str, expected: object, actual: object) -> None:
-        if not holds:
-            raise ValueError(f"{what} should be {expected}, not {actual}")
-
-    for name, tensor, rank in (("query", query, 3), ("key", key, 3), ("value", value, 3), ("w_query", w_query, 2),
-                               ("w_key", w_key, 2), ("w_score", w_score, 1)):  # fmt: skip
-        demand(tensor.dim() == rank, f"the rank of {name}", rank, tensor.dim())
-        demand(tensor.dtype == query.dtype, f"the dtype of {name}", f"the query's, {query.dtype}", tensor.dtype)
-    demand(len(key) == len(query), "the batch of key", f"the query's, {len(query)}", len(key))
-    demand(value.shape[:2] == key.shape[:2], "batch and length of value",
-           f"the key's, {tuple(key.shape[:2])}", tuple(value.shape[:2]))  # fmt: skip
-    demand(
-        query.shape[2] == w_query.shape[0], "the width of query", f"that of w_query, {w_query.shape[0]}", query.shape[2]
-    )
-    demand(key.shape[2] == w_key.shape[0], "the width of key", f"that of w_key, {w_key.shape[0]}", key.shape[2])
-    demand(
-        w_key.shape[1] == w_query.shape[1],
-        "the features of w_key",
-        f"those of w_query, {w_query.shape[1]}",
-        w_key.shape[1],
-    )
-    demand(
-        len(w_score) == w_query.shape[1],
-        "the features of w_score",
-        f"those of w_query, {w_query.shape[1]}",
-        len(w_score),
-    )
-    if mask is not None:
-        expected = (*query.shape[:2], key.shape[1])
-        demand(mask.dtype == torch.bool, "the dtype of attn_mask", torch.bool, mask.dtype)
-        fits = all(size in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(expected), strict=False))
-        demand(fits and mask.dim() <= 3, "attn_mask", f"broadcastable to {expected}", tuple(mask.shape))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_mask
 
 Row = list[float]
 
@@ -25,22 +26,11 @@ def additive_attention(
 
     Raises ValueError for inputs that the formula does not define.
     """
-    (batch, length, _), (keys, width) = query.shape, value.shape[1:]
-    if not batch == len(key) == len(value) or key.shape[1] != keys:
-        raise ValueError(f"key {tuple(key.shape)} and value {tuple(value.shape)} do not go with {batch} items of query")
-    if attn_mask is not None and attn_mask.dtype != torch.bool:
-        raise ValueError(f"attn_mask should be torch.bool, not {attn_mask.dtype}")
-    for name, tensor, weights in (("query", query, w_query), ("key", key, w_key)):
-        if tensor.shape[2] != weights.shape[0] or weights.shape[1] != len(w_score):
-            raise ValueError(
-                f"w_{name} should be {tensor.shape[2]} wide and high as w_score, {len(w_score)}, "
-                f"not {tuple(weights.shape)}"
-            )
-    try:
-        may_attend = (torch.ones((), dtype=torch.bool) if attn_mask is None else attn_mask).expand(batch, length, keys)
-    except RuntimeError:
-        raise ValueError(f"attn_mask {tuple(attn_mask.shape)} is not for scores {(batch, length, keys)}") from None
-
+    maps = {"w_query": (w_query, "q e"), "w_key": (w_key, "k e"), "w_score": (w_score, "e")}
+    sizes = check_axes(query=(query, "b l q"), key=(key, "b s k"), value=(value, "b s v"), **maps)
+    batch, length, keys, width = (sizes[axis] for axis in ("b", "l", "s", "v"))
+    check_mask(attn_mask, (batch, length, keys))
+    may_attend = (torch.ones((), dtype=torch.bool) if attn_mask is None else attn_mask).expand(batch, length, keys)
     output = query.new_zeros((batch, length, width))
     for item in range(batch):
         queries, hidden = _projected(query[item], w_query), _projected(key[item], w_key)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice, check_mask
 
 WEIGHTS = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query", "w_key", "w_score"), "distance": ()}
 
@@ -30,9 +31,14 @@ def attention_scores(
     """
     weights = {"w": w, "w_query": w_query, "w_key": w_key, "w_score": w_score}
     present = {name: tensor for name, tensor in weights.items() if tensor is not None}
-    _check(query, key, score, present)
-    if attn_mask is not None:
-        _check_mask(attn_mask, (*query.shape[:-1], key.shape[-2]))
+    check_choice("score", score, tuple(WEIGHTS))
+    if set(present) != set(WEIGHTS[score]):
+        raise ValueError(f"{score} has weights {[*present]}, expected the {len(WEIGHTS[score])}: {[*WEIGHTS[score]]}")
+    axes = {"w": "q k", "w_query": "q f", "w_key": "k f", "w_score": "f"}
+    width = "k" if WEIGHTS[score] else "q"
+    maps = {name: (tensor, axes[name]) for name, tensor in present.items()}
+    check_axes(query=(query, "... l q"), key=(key, f"... s {width}"), **maps)
+    check_mask(attn_mask, (*query.shape[:-1], key.shape[-2]))
     scores = _scores(query, key, score, present)
     return scores if attn_mask is None else scores.masked_fill(~attn_mask, -torch.inf)
 
@@ -53,37 +59,3 @@ def _scores(query: Tensor, key: Tensor, score: str, present: dict[str, Tensor]) 
         differences = query.unsqueeze(-2) - key.unsqueeze(-3)  # ... l s e
         return differences.square().sum(-1).mul(-0.5).to(dtype)
     return (query @ key.mT).to(dtype)
-
-
-def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    if mask.dtype != torch.bool:
-        raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
-    fits = all(size in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(shape), strict=False))
-    if mask.dim() > len(shape) or not fits:
-        raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {shape}")
-
-
-def _check(query: Tensor, key: Tensor, score: str, weights: dict[str, Tensor]) -> None:
-    if score not in WEIGHTS:
-        raise ValueError(f"score should be one of {', '.join(WEIGHTS)}, not {score!r} ({len(WEIGHTS)} exist)")
-    expected = WEIGHTS[score]
-    if set(weights) != set(expected):
-        actual = ", ".join(weights) or "none"
-        raise ValueError(
-            f"{score} takes {len(expected)} weights, {', '.join(expected) or 'none'}; {len(weights)} given: {actual}"
-        )
-    if query.shape[:-2] != key.shape[:-2] or query.dim() != key.dim():
-        raise ValueError(f"the leading axes of key should be the query's, {tuple(query.shape)}, not {tuple(key.shape)}")
-    width, key_width = query.shape[-1], key.shape[-1]
-    if score == "bilinear":
-        shapes = {"w": (width, key_width)}
-    elif score == "additive":
-        features = len(weights["w_score"])
-        shapes = {"w_query": (width, features), "w_key": (key_width, features)}
-    elif width != key_width:
-        raise ValueError(f"the width of key should be the query's, {width}, not {key_width}")
-    else:
-        shapes = {}
-    for name, shape in shapes.items():
-        if tuple(weights[name].shape) != shape:
-            raise ValueError(f"{name} should have shape {shape}, not {tuple(weights[name].shape)}")

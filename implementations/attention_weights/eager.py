@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_choice, check_mask
 
 
 @implementation
@@ -42,14 +43,8 @@ def attention_weights(
 
 def _check(scores: Tensor, normaliser: str, mask: Tensor | None, lengths: Tensor | None) -> None:
     shape = tuple(scores.shape)
-    if normaliser not in ("softmax", "sum"):
-        raise ValueError(f"the normaliser should be softmax or sum (2 exist), not {normaliser!r}")
-    if mask is not None:
-        if mask.dtype != torch.bool:
-            raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
-        fits = all(size in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(shape), strict=False))
-        if mask.dim() > scores.dim() or not fits:
-            raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {shape}")
+    check_choice("normaliser", normaliser, ("softmax", "sum"))
+    check_mask(mask, shape)
     if lengths is not None:
         if lengths.is_floating_point() or lengths.dtype == torch.bool:
             raise ValueError(f"lengths should be integers, not {lengths.dtype}")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_choice, check_mask
 
 
 @implementation
@@ -22,10 +23,10 @@ def attention_weights(
 
     Raises ValueError for inputs that are not defined.
     """
-    if normaliser not in ("softmax", "sum"):
-        raise ValueError(f"normaliser is {normaliser!r}, expected 1 of 2: softmax or sum")
+    check_choice("normaliser", normaliser, ("softmax", "sum"))
+    check_mask(attn_mask, scores.shape)
     *lead, queries, keys = scores.shape
-    mask = None if attn_mask is None else _expanded(attn_mask, scores)
+    mask = None if attn_mask is None else attn_mask.expand(scores.shape)
     ends = None if lengths is None else _ends(lengths, scores)
     weights = torch.zeros(scores.shape, dtype=torch.float64)
     for place in product(*map(range, (*lead, queries))):
@@ -48,15 +49,6 @@ def _weights(row: dict[int, float], normaliser: str) -> dict[int, float]:
         row = {key: math.exp(score - largest) for key, score in row.items() if score > -math.inf}
     total = math.fsum(row.values())
     return {key: term / total for key, term in row.items()}
-
-
-def _expanded(mask: Tensor, scores: Tensor) -> Tensor:
-    if mask.dtype != torch.bool:
-        raise ValueError(f"attn_mask holds {mask.dtype}, should hold torch.bool")
-    try:
-        return mask.expand(scores.shape)
-    except RuntimeError:
-        raise ValueError(f"attn_mask {tuple(mask.shape)} is not for scores {tuple(scores.shape)}") from None
 
 
 def _ends(lengths: Tensor, scores: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 KERNELS = {
     "boxcar": lambda u: (u.abs() < 1).to(u.dtype),
@@ -26,15 +27,10 @@ def kernel_pooling(
 
     Raises ValueError, before any work, for unknown kernels, widths not above zero, and shapes that do not fit.
     """
-    if kernel != "gaussian" and kernel not in KERNELS:
-        raise ValueError(f"kernel should be one of {len(KERNELS) + 1}, gaussian, {', '.join(KERNELS)}, not {kernel!r}")
+    check_choice("kernel", kernel, ("gaussian", *KERNELS))
     if not width > 0:
-        raise ValueError(f"width should be above 0, not {width}")
-    for name, tensor, rank in (("query", query, 1), ("key", key, 1), ("value", value, 2)):
-        if tensor.dim() != rank:
-            raise ValueError(f"{name} should have rank {rank}, not {tensor.dim()}")
-    if len(value) != len(key):
-        raise ValueError(f"value should be as long as key, {len(key)}, not {len(value)}")
+        raise ValueError(f"width is {width}, expected a number above 0")
+    check_axes(query=(query, "l"), key=(key, "s"), value=(value, "s v"))
     wide = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
     distances = (query.to(wide).unsqueeze(1) - key.to(wide)) / width  # l s
     if kernel == "gaussian":

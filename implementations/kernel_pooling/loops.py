@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 KERNELS: dict[str, Callable[[float], float]] = {
     "boxcar": lambda u: float(abs(u) < 1),
@@ -29,11 +30,10 @@ def kernel_pooling(
 
     Raises ValueError for unknown kernels, widths not above zero, and shapes that do not fit.
     """
-    if kernel not in ("gaussian", *KERNELS) or width <= 0:
-        raise ValueError(f"no kernel {kernel!r} of width {width}; there are {1 + len(KERNELS)}: gaussian, {[*KERNELS]}")
-    if query.dim() != 1 or key.dim() != 1 or value.dim() != 2 or len(key) != len(value):
-        shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-        raise ValueError(f"points should be l, s and s v: {shapes}")
+    check_choice("kernel", kernel, ("gaussian", *KERNELS))
+    if width <= 0:
+        raise ValueError(f"width is {width}, expected a number above 0")
+    check_axes(query=(query, "l"), key=(key, "s"), value=(value, "s v"))
     columns = value.T.tolist()
     output = []
     for point in query.tolist():

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -15,11 +16,7 @@ def merge_states(
 
     Raises ValueError, before any work, if lses have other axes than outputs without their width.
     """
-    if outputs.dim() < 2 or lses.shape != outputs.shape[:-1]:
-        raise ValueError(
-            f"lses should have the shape of outputs without its width, {tuple(outputs.shape[:-1])}, "
-            f"not {tuple(lses.shape)}"
-        )
+    check_axes(lses=(lses, "... l"), outputs=(outputs, "... l v"))
     output, lse = outputs[0].to(lses.dtype), lses[0].clone()
     for part, part_lse in zip(outputs[1:].to(lses.dtype), lses[1:], strict=True):
         merged = torch.logaddexp(lse, part_lse)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -15,11 +16,7 @@ def merge_states(
 
     Raises ValueError, before any work, if lses have other axes than outputs without their width.
     """
-    if outputs.dim() < 2 or lses.shape != outputs.shape[:-1]:
-        raise ValueError(
-            f"lses should have the shape of outputs without its width, {tuple(outputs.shape[:-1])}, "
-            f"not {tuple(lses.shape)}"
-        )
+    check_axes(lses=(lses, "... l"), outputs=(outputs, "... l v"))
     weights = torch.softmax(lses, 0).masked_fill((lses == -torch.inf).all(0), 0.0)  # softmax of −inf alone is NaN
     output = torch.einsum("n...,n...v->...v", weights, outputs.to(lses.dtype))
     return output.to(outputs.dtype), torch.logsumexp(lses, 0)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -19,13 +20,8 @@ def patch_embedding(
 
     Raises ValueError for sides that the patch does not divide and for shapes that differ.
     """
-    if image.dim() != 4:
-        raise ValueError(f"image has {image.dim()} axes, should have 4: items, channels, height and width")
-    batch, channels, height, width = image.shape
-    features, depth, side, across = weight.shape
-    if (channels, side, len(bias)) != (depth, across, features):
-        shapes = f"image {tuple(image.shape)}, weight {tuple(weight.shape)}, bias {tuple(bias.shape)}"
-        raise ValueError(f"channels, patch sides or features differ: {shapes}")
+    check_axes(image=(image, "b c h w"), weight=(weight, "e c p p"), bias=(bias, "e"))
+    (batch, _, height, width), (features, _, side, _) = image.shape, weight.shape
     if height % side or width % side:
         raise ValueError(f"an image of {height} by {width} cannot be cut into patches of {side}")
     filters = [list(chain.from_iterable(chain.from_iterable(kernel))) for kernel in weight.tolist()]

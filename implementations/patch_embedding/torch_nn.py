@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -17,15 +18,7 @@ def patch_embedding(
 
     Raises ValueError, before any work, for sides that the patch does not divide and for shapes that differ.
     """
-    if image.dim() != 4 or weight.dim() != 4:
-        raise ValueError(f"image and weight should have rank 4, not {image.dim()} and {weight.dim()}")
-    features, channels, side, other = weight.shape
-    if side != other:
-        raise ValueError(f"the patches of weight should be square, not {side} by {other}")
-    if image.shape[1] != channels:
-        raise ValueError(f"image should have the weight's channels, {channels}, not {image.shape[1]}")
-    if tuple(bias.shape) != (features,):
-        raise ValueError(f"bias should have shape {(features,)}, not {tuple(bias.shape)}")
+    side = check_axes(image=(image, "b c h w"), weight=(weight, "e c p p"), bias=(bias, "e"))["p"]
     if image.shape[2] % side or image.shape[3] % side:
         sides = f"{image.shape[2]} by {image.shape[3]}"
         raise ValueError(f"the sides of image should be multiples of the patch's, {side}, not {sides}")

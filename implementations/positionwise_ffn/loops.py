@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 Row = list[float]
 
@@ -24,18 +25,12 @@ def positionwise_ffn(
 
     Raises ValueError for widths that do not chain and for unknown activations.
     """
-    if activation not in ("relu", "gelu"):
-        raise ValueError(f"{activation!r} is neither of the 2 activations, relu and gelu")
-    width, hidden = w1.shape
-    if x.shape[-1] != width or len(b1) != hidden or len(w2) != hidden or len(b2) != w2.shape[1]:
-        shapes = ", ".join(
-            f"{n} {tuple(t.shape)}" for n, t in zip(("x", "w1", "b1", "w2", "b2"), (x, w1, b1, w2, b2), strict=True)
-        )
-        raise ValueError(f"widths do not chain: {shapes}")
+    check_choice("activation", activation, ("relu", "gelu"))
+    check_axes(x=(x, "... e"), w1=(w1, "e f"), b1=(b1, "f"), w2=(w2, "f v"), b2=(b2, "v"))
     activate = _relu if activation == "relu" else _gelu
     first, second = w1.T.tolist(), w2.T.tolist()
     output = []
-    for position in x.reshape(math.prod(x.shape[:-1]), width).tolist():
+    for position in x.reshape(math.prod(x.shape[:-1]), len(w1)).tolist():
         inner = [activate(number) for number in _linear(position, first, b1.tolist())]
         output.append(_linear(inner, second, b2.tolist()))
     return torch.tensor(output, dtype=torch.float64).reshape(*x.shape[:-1], len(b2)).to(x.device, x.dtype)

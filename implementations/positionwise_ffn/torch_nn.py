@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu}
 
@@ -23,17 +24,8 @@ def positionwise_ffn(
 
     Raises ValueError, before any work, for widths that do not chain and for unknown activations.
     """
-    if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"activation should be one of {len(ACTIVATIONS)}, {', '.join(ACTIVATIONS)}, not {activation!r}"
-        )
-    for name, tensor, expected in (
-        ("w1", w1, (x.shape[-1], len(b1))),
-        ("w2", w2, (w1.shape[1], len(b2))),
-        ("b1", b1, (w1.shape[1],)),
-    ):
-        if tuple(tensor.shape) != expected:
-            raise ValueError(f"{name} should have shape {expected}, not {tuple(tensor.shape)}")
+    check_choice("activation", activation, tuple(ACTIVATIONS))
+    check_axes(x=(x, "... e"), w1=(w1, "e f"), b1=(b1, "f"), w2=(w2, "f v"), b2=(b2, "v"))
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     hidden = ACTIVATIONS[activation](functional.linear(x.to(wide), w1.T.to(wide), b1.to(wide)))
     return functional.linear(hidden, w2.T.to(wide), b2.to(wide)).to(x.dtype)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 WEIGHTS = ("d_w_hh", "d_w_hx", "d_w_qh")
 QUANTITIES = (*WEIGHTS, "d_hidden", "d_output", "hidden", "output", "loss")
@@ -26,18 +27,15 @@ def recurrent_gradient(
 
     Raises ValueError for unknown quantities, sizes that do not fit, and options out of range.
     """
-    if of not in QUANTITIES:
-        raise ValueError(f"{of!r} is not one of the {len(QUANTITIES)} quantities: {', '.join(QUANTITIES)}")
+    check_choice("of", of, QUANTITIES)
     if truncate is not None and (truncate < 1 or keep is not None):
         raise ValueError(f"truncate should be 1 or more and without keep, not {truncate} with keep {keep}")
     if keep is not None and not 0 < keep <= 1:
         raise ValueError(f"keep should be a probability above 0 and at most 1, not {keep}")
-    sizes = [tuple(tensor.shape) for tensor in (x, y, h0, w_hx, w_hh, w_qh)]
-    if [len(size) for size in sizes] != [2, 2, 1, 2, 2, 2] or len(x) == 0:
-        raise ValueError(f"x, y, h0, w_hx, w_hh and w_qh should be t d, t q, h, h d, h h, q h, not {sizes}")
-    (steps, inputs), (outputs, hidden) = sizes[0], sizes[5]
-    if sizes[1:5] != [(steps, outputs), (hidden,), (hidden, inputs), (hidden, hidden)]:
-        raise ValueError(f"sizes do not go together: x, y, h0, w_hx, w_hh and w_qh are {sizes}")
+    maps = {"w_hx": (w_hx, "h d"), "w_hh": (w_hh, "h h"), "w_qh": (w_qh, "q h")}
+    steps = check_axes(x=(x, "t d"), y=(y, "t q"), h0=(h0, "h"), **maps)["t"]
+    if not steps:
+        raise ValueError(f"x has shape {tuple(x.shape)}, expected at least 1 step")
     dtype = x.dtype
     wide = torch.promote_types(dtype, torch.float32)
     with torch.enable_grad():

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes, check_choice
 
 QUANTITIES = ("d_w_hh", "d_w_hx", "d_w_qh", "d_hidden", "d_output", "hidden", "output", "loss")
 
@@ -25,11 +26,18 @@ def recurrent_gradient(
 
     Raises ValueError, before any work, for unknown quantities, sizes that do not fit, and options out of range.
     """
-    _check(x, y, h0, w_hx, w_hh, w_qh, of, truncate, keep)
+    check_choice("of", of, QUANTITIES)
+    if truncate is not None and (truncate < 1 or keep is not None):
+        raise ValueError(f"truncate is {truncate} with keep {keep}, expected 1 or more without keep")
+    if keep is not None and not 0 < keep <= 1:
+        raise ValueError(f"keep is {keep}, expected a probability above 0 and at most 1")
+    maps = {"w_hx": (w_hx, "h d"), "w_hh": (w_hh, "h h"), "w_qh": (w_qh, "q h")}
+    steps = check_axes(x=(x, "t d"), y=(y, "t q"), h0=(h0, "h"), **maps)["t"]
+    if not steps:
+        raise ValueError(f"x has shape {tuple(x.shape)}, expected at least 1 step")
     dtype = x.dtype
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     x, y, h0, w_hx, w_hh, w_qh = (tensor.to(wide) for tensor in (x, y, h0, w_hx, w_hh, w_qh))
-    steps = len(x)
     states = [h0]
     for term in x @ w_hx.T:
         states.append(term + w_hh @ states[-1])
@@ -68,26 +76,3 @@ def _flowing(x: Tensor, keep: float | None) -> Tensor:
     if keep is None:
         return torch.ones_like(x[1:, 0])
     return (torch.rand(len(x) - 1, device=x.device) < keep).to(x.dtype) / keep
-
-
-def _check(
-    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor,
-    of: str, truncate: int | None, keep: float | None,
-) -> None:  # fmt: skip
-    if of not in QUANTITIES:
-        raise ValueError(f"of should be one of {len(QUANTITIES)}, {', '.join(QUANTITIES)}, not {of!r}")
-    if truncate is not None and keep is not None:
-        raise ValueError(f"either truncate or keep, not both, {truncate} and {keep}")
-    if truncate is not None and truncate < 1:
-        raise ValueError(f"truncate should be 1 or more, not {truncate}")
-    if keep is not None and not 0 < keep <= 1:
-        raise ValueError(f"keep should lie above 0 and be at most 1, not {keep}")
-    if x.dim() != 2 or w_qh.dim() != 2 or len(x) == 0:
-        raise ValueError(
-            f"x should be t d with a step at least, and w_qh q h, not {tuple(x.shape)}, {tuple(w_qh.shape)}"
-        )
-    (steps, inputs), (outputs, hidden) = x.shape, w_qh.shape
-    expected = {"y": (steps, outputs), "h0": (hidden,), "w_hx": (hidden, inputs), "w_hh": (hidden, hidden)}
-    for (name, shape), tensor in zip(expected.items(), (y, h0, w_hx, w_hh), strict=True):
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{name} should have shape {shape}, not {tuple(tensor.shape)}")
