@@ -94,7 +94,9 @@ class CheckRequest:
         tests = list_tests(selected, self.device_kind, self.dtypes or DTYPES)
         if not tests:
             where = f"in {', '.join(self.dtypes or DTYPES)} on {self.device}"
-            raise UsageError(f"the cases {', '.join(self.cases)} are not tested {where}")
+            known = [dtype for dtype in DTYPES if any(dtype in case.dtypes for case in selected)]
+            tested = f"they are tested in {', '.join(known)}"
+            raise UsageError(f"the cases {', '.join(self.cases)} are not tested {where}; {tested}")
         return tests
 
 

@@ -144,9 +144,8 @@ def swaps_groups(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool 
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, mutant: str, dtype: str) -> None:
-    (outcome,) = attnsuite.check(kernel, cases=case, dtypes=dtype)
+def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, mutant: str) -> None:
+    (outcome,) = attnsuite.check(kernel, cases=case, dtypes="float32")
 
     assert outcome.status == "failed"
     assert outcome.detail.startswith(f'equals "{mutant}": ')
