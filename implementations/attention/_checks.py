@@ -18,15 +18,21 @@ def check_softcap(softcap: float | None) -> None:
         raise ValueError(f"softcap must be None or a finite number above 0, not {softcap}")
 
 
-def check_sinks(sinks: Tensor | None, query: Tensor) -> None:
+def _check_sinks(sinks: Tensor | None, query: Tensor) -> None:
     """Raise ValueError for sinks that are not one number of the query's dtype for each query head."""
     heads = query.shape[-3] if query.dim() > 2 else 1
     if sinks is not None and (sinks.shape != (heads,) or sinks.dtype != query.dtype):
         raise ValueError(f"sinks must be {heads} of {query.dtype}, not {tuple(sinks.shape)} of {sinks.dtype}")
 
 
-def check_inputs(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> None:
+def check_inputs(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool,
+    window: tuple[int | None, int | None] | None = None, softcap: float | None = None, sinks: Tensor | None = None,
+) -> None:  # fmt: skip
     """Raise ValueError for inputs that the formula of the contract does not define."""
+    check_window(window)
+    check_softcap(softcap)
+    _check_sinks(sinks, query)
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not 2 <= query.dim() <= 4 or not query.dim() == key.dim() == value.dim():
         raise ValueError(f"query, key and value must have one rank, 2 to 4: {shapes}")

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_sinks, check_softcap, check_window
+from attnsuite.implementations.attention._checks import check_inputs
 from attnsuite.implementations.attention._chunks import chosen, lanes_of, wide_dtype
 from attnsuite.implementations.attention._tiles import LOG2_E, Settings, Tiles, grouped, in_pairs
 
@@ -50,10 +50,7 @@ def attention(
     ... h l, is returned after the output. Raises ValueError, before any work, for inputs that the formula does not
     define.
     """
-    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
-    check_window(window)
-    check_softcap(softcap)
-    check_sinks(sinks, query)
+    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa, window, softcap, sinks)
     seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     left, right = _bounds(is_causal, window)
@@ -73,20 +70,11 @@ def attention(
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None,
-        sinks: Tensor | None,
-        settings: Settings,
-        return_lse: bool,
-    ) -> Any:
-        output, totals, shifts = _forward(query, key, value, attn_mask, sinks, settings)
-        ctx.save_for_backward(query, key, value, attn_mask, sinks, output, totals, shifts)
-        ctx.settings = settings
-        return (output, _log_sum_exp(query, totals, shifts)) if return_lse else output
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        *inputs, ctx.settings, return_lse = arguments
+        output, totals, shifts = _forward(*inputs, ctx.settings)
+        ctx.save_for_backward(*inputs, output, totals, shifts)
+        return (output, _log_sum_exp(inputs[0], totals, shifts)) if return_lse else output
 
     @staticmethod
     @once_differentiable
@@ -149,8 +137,7 @@ class _Attention(torch.autograd.Function):
             d_value.view(value.shape).to(value.dtype) if needs_value else None,
             d_mask.view(attn_mask.shape).to(attn_mask.dtype) if d_mask is not None else None,
             d_sinks.flatten().to(sinks.dtype) if needs_sinks and d_sinks is not None else None,
-            None,
-            None,
+            *(None, None),
         )
 
 

@@ -42,16 +42,8 @@ class _Attention(torch.autograd.Function):
     """Axes: b batch, g key heads, r query heads per key head, l queries, s keys, e width, v value width."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None,
-        dropout_p: float,
-        is_causal: bool,
-        scale: float,
-    ) -> Tensor:
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        query, key, value, attn_mask, dropout_p, is_causal, scale = inputs
         queries, keys, values = _grouped(query, key), _array(key), _array(value)  # b g r l e, b g s e, b g s v
         scores = numpy.einsum("bgrle,bgse->bgrls", scale * queries, keys)
         shape = (*query.shape[:-1], key.shape[-2])  # ... h l s
@@ -96,15 +88,8 @@ class _Attention(torch.autograd.Function):
         if ctx.needs_input_grad[3]:
             scores_shape = (*query.shape[:-1], key.shape[-2])
             d_mask = torch.from_numpy(d_scores).reshape(scores_shape).sum_to_size(attn_mask.shape).to(attn_mask)
-        return (
-            _tensor(d_query, query.shape, query),
-            _tensor(d_key, key.shape, key),
-            _tensor(d_value, value.shape, value),
-            d_mask,
-            None,
-            None,
-            None,
-        )
+        pairs = (d_query, query), (d_key, key), (d_value, value)
+        return *(_tensor(gradient, like.shape, like) for gradient, like in pairs), d_mask, None, None, None
 
 
 def _array(tensor: Tensor) -> Array:

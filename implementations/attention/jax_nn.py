@@ -77,18 +77,8 @@ class _Attention(torch.autograd.Function):
     """Torch's autograd around JAX's: the forward pass keeps what `jax.vjp` returns, the backward pass calls it."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        bias: Tensor | None,
-        mask: Tensor | None,
-        scale: float | None,
-        is_causal: bool,
-        window: tuple[int, ...] | None,
-        return_lse: bool,
-    ) -> Any:
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        query, key, value, bias, mask, scale, is_causal, window, return_lse = inputs
         ctx.shapes = [None if tensor is None else tensor.shape for tensor in (query, key, value, bias)]
         ctx.in_haste = query.device.type if query.shape[:-1].numel() * key.shape[-2] <= _SMALL else ""
         with jax.enable_x64(query.dtype == torch.float64):
@@ -132,30 +122,15 @@ def _attend(
     window: tuple[int, int] | None,
     return_residual: bool = False,
 ) -> Any:  # b l h e, and b l h
-    options = {
-        "scale": scale,
-        "is_causal": is_causal,
-        "local_window_size": window,
-        "return_residual": return_residual,
-    }
+    options = {"scale": scale, "is_causal": is_causal, "local_window_size": window, "return_residual": return_residual}
     with jax.default_matmul_precision("highest"):  # while it is traced: on a GPU XLA rounds float32 to TF32 by default
         return dot_product_attention(query, key, value, bias, mask, **options)
 
 
 def _attend_for_gradient(
-    query: Array,
-    key: Array,
-    value: Array,
-    bias: Array | None,
-    mask: Array | None,
-    scale: float | None,
-    is_causal: bool,
-    window: tuple[int, int] | None,
+    query: Array, key: Array, value: Array, bias: Array | None, *others: Any, is_causal: bool, window: Any
 ) -> tuple[Array, Callable[..., Any]]:
-    def of(query: Array, key: Array, value: Array, bias: Array | None) -> Array:
-        return _attend(query, key, value, bias, mask, scale, is_causal, window)
-
-    return jax.vjp(of, query, key, value, bias)
+    return jax.vjp(lambda *inputs: _attend(*inputs, *others, is_causal, window), query, key, value, bias)
 
 
 def _pull(pull_back: Callable[..., Any], output_gradient: Array) -> Any:

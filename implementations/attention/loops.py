@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_sinks, check_softcap, check_window
+from attnsuite.implementations.attention._checks import check_inputs
 
 Row = list[float]
 
@@ -39,10 +39,7 @@ def attention(
     its exponential to the sum of its head's. With `return_lse` the log-sum-exp, ... h l, is returned after the output.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
-    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
-    check_window(window)
-    check_softcap(softcap)
-    check_sinks(sinks, query)
+    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa, window, softcap, sinks)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     inputs = query, key, value, attn_mask, sinks
@@ -52,19 +49,8 @@ def attention(
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None,
-        sinks: Tensor | None,
-        dropout_p: float,
-        is_causal: bool,
-        scale: float,
-        window: tuple[int | None, int | None] | None,
-        softcap: float | None,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        query, key, value, attn_mask, sinks, dropout_p, is_causal, scale, window, softcap = inputs
         queries, keys, values = _nested(query), _nested(key), _nested(value)  # b h l e, b g s e, b g s v
         bias = _nested(_bias(query, key, attn_mask, is_causal, window))  # b h l s
         kept = _nested(_kept(query, key, dropout_p))  # b h l s
@@ -130,10 +116,8 @@ class _Attention(torch.autograd.Function):
                 _add(d_values[batch][key_head][column], weight * kept[batch][head][row][column], d_output)
         d_mask = None
         if ctx.needs_input_grad[3]:
-            shape = (*query.shape[:-1], key.shape[-2])
-            d_mask = (
-                torch.tensor(d_scores, dtype=torch.float64).reshape(shape).sum_to_size(attn_mask.shape).to(attn_mask)
-            )
+            whole = torch.tensor(d_scores, dtype=torch.float64).reshape(*query.shape[:-1], key.shape[-2])
+            d_mask = whole.sum_to_size(attn_mask.shape).to(attn_mask)
         of_sinks = None if sinks is None else torch.tensor(d_sinks, dtype=torch.float64).to(sinks)
         gradients = _like(query, d_queries), _like(key, d_keys), _like(value, d_values), d_mask, of_sinks
         return *gradients, None, None, None, None, None
@@ -141,8 +125,8 @@ class _Attention(torch.autograd.Function):
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:
     total = 0.0
-    for one, other in zip(left, right, strict=True):
-        total += one * other
+    for x, y in zip(left, right, strict=True):
+        total += x * y
     return total
 
 

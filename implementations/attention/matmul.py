@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_sinks, check_softcap, check_window
+from attnsuite.implementations.attention._checks import check_inputs
 
 
 @implementation(conventions={"repeated_calls": "equal_bits"})
@@ -34,10 +34,7 @@ def attention(
     its exponential to the sum of its head's. With `return_lse` the log-sum-exp, ... h l, is returned after the output.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
-    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa)
-    check_window(window)
-    check_softcap(softcap)
-    check_sinks(sinks, query)
+    check_inputs(query, key, value, attn_mask, dropout_p, enable_gqa, window, softcap, sinks)
     dtype = query.dtype
     wide = torch.float32 if dtype == torch.float16 else dtype
     query, key, value = query.to(wide), key.to(wide), value.to(wide)

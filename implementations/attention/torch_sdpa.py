@@ -17,6 +17,7 @@ from PyTorch's generator, which `torch.manual_seed` seeds. Forcing a backend cos
 import re
 import threading
 import warnings
+from typing import Any
 
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -132,24 +133,13 @@ def cudnn(
     return _forced(SDPBackend.CUDNN_ATTENTION, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
-def _forced(
-    backend: SDPBackend,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    grouped: bool,
-) -> Tensor:
+def _forced(backend: SDPBackend, *inputs: Any) -> Tensor:
     """Call with only this backend enabled. NotImplementedError with PyTorch's reasons if it has no kernel."""
     with _switches, warnings.catch_warnings(record=True) as caught, sdpa_kernel(backend):
         warnings.simplefilter("always")
         try:
-            return scaled_dot_product_attention(
-                query, key, value, mask, dropout, causal, scale=scale, enable_gqa=grouped
-            )
+            *inputs, scale, grouped = inputs
+            return scaled_dot_product_attention(*inputs, scale=scale, enable_gqa=grouped)
         except RuntimeError as error:
             if not str(error).startswith(("No available kernel", "No viable backend")):
                 raise

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
-from attnsuite.implementations.attention._checks import check_inputs, check_window
+from attnsuite.implementations.attention._checks import check_inputs
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 WIDEST = 256
@@ -70,8 +70,7 @@ def attention(
     Raises ValueError for inputs that the formula does not define, and NotImplementedError for float64, widths above
     256 and the gradient of a mask.
     """
-    check_inputs(query, key, value, attn_mask, 0.0, enable_gqa)
-    check_window(window)
+    check_inputs(query, key, value, attn_mask, 0.0, enable_gqa, window)
     if query.dtype == torch.float64:
         raise NotImplementedError("these kernels have no float64")
     if max(query.shape[-1], value.shape[-1]) > WIDEST:
@@ -95,15 +94,8 @@ def attention(
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        band: tuple[int | None, int | None],
-        scale: float,
-    ) -> Tensor:
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        query, key, value, mask, band, scale = inputs
         output = query.new_empty(*query.shape[:3], value.shape[3])
         log_sums = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)  # base 2; b h l
         if key.shape[2] == 0:

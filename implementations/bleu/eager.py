@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -17,7 +18,11 @@ def bleu(
 
     Raises ValueError, before any work, for what are no tokens, for an empty reference and for a k below 1.
     """
-    _check(prediction, reference, k)
+    check_axes(prediction=(prediction, "p"), reference=(reference, "r"))
+    if not prediction.dtype == reference.dtype == torch.int64:
+        raise ValueError(f"tokens are {prediction.dtype} and {reference.dtype}, expected torch.int64")
+    if k < 1 or not len(reference):
+        raise ValueError(f"k is {k} and reference has {len(reference)} tokens, expected at least 1 of both")
     length, expected = len(prediction), len(reference)
     if not length:
         return torch.zeros((), device=prediction.device)
@@ -36,15 +41,3 @@ def _matches(prediction: Tensor, reference: Tensor, n: int) -> Tensor:
     kinds, number = torch.cat([ours, theirs]).unique(dim=0, return_inverse=True)
     counts = (number[: len(ours)].bincount(minlength=len(kinds)), number[len(ours) :].bincount(minlength=len(kinds)))
     return torch.minimum(*counts).sum().double()
-
-
-def _check(prediction: Tensor, reference: Tensor, k: int) -> None:
-    for name, tokens in (("prediction", prediction), ("reference", reference)):
-        if tokens.dim() != 1:
-            raise ValueError(f"{name} should have rank 1, not {tokens.dim()}")
-        if tokens.dtype != torch.int64:
-            raise ValueError(f"{name} should be torch.int64, not {tokens.dtype}")
-    if len(reference) == 0:
-        raise ValueError("reference should have 1 token or more, not 0")
-    if k < 1:
-        raise ValueError(f"k should be 1 or more, not {k}")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -19,10 +20,7 @@ def bleu(
 
     Raises ValueError for what are no tokens, for an empty reference and for a k below 1.
     """
-    if prediction.dim() != 1 or reference.dim() != 1:
-        raise ValueError(
-            f"should be of rank 1: prediction {tuple(prediction.shape)}, reference {tuple(reference.shape)}"
-        )
+    check_axes(prediction=(prediction, "p"), reference=(reference, "r"))
     if {prediction.dtype, reference.dtype} != {torch.int64}:
         raise ValueError(f"should be torch.int64: prediction {prediction.dtype}, reference {reference.dtype}")
     if k < 1 or not len(reference):

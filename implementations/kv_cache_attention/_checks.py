@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from attnsuite.implementations._checks import check_axes
+
 Window = tuple[int | None, int | None]
 
 
@@ -18,7 +20,17 @@ def check(
     scales: tuple[Tensor | None, Tensor | None] = (None, None),  # b s g, or p z g
 ) -> list[int]:
     """Return the number of valid slots of each item before the append. Raises ValueError for bad input."""
-    _check_tensors(query, key_cache, value_cache, key, value, scales[0] is not None)
+    new = {"key": (key, "b l g e"), "value": (value, "b l g e")}
+    caches = {"key_cache": (key_cache, "p z g e"), "value_cache": (value_cache, "p z g e")}
+    sizes = check_axes(query=(query, "b l h e"), **caches, **new)
+    if (key is None) != (value is None):
+        raise ValueError(f"key and value belong together, but 1 of 2 is None: {'value' if value is None else 'key'}")
+    if sizes["h"] and (not sizes["g"] or sizes["h"] % sizes["g"]):
+        raise ValueError(f"{sizes['g']} key heads do not divide {sizes['h']} query heads")
+    for name, (tensor, _) in (caches | new).items():
+        dtype = torch.int8 if name in caches and scales[0] is not None else query.dtype
+        if tensor is not None and tensor.dtype != dtype:
+            raise ValueError(f"{name} is {tensor.dtype}, expected {dtype}")
     if (scales[0] is None) != (scales[1] is None):
         raise ValueError("key_scales and value_scales belong together, but 1 of 2 is None")
     for name, tensor in zip(("key_scales", "value_scales"), scales, strict=True):
@@ -36,27 +48,6 @@ def check(
     lengths: list[int] = cache_seqlens.tolist()
     _check_lengths(lengths, 0 if key is None else key.shape[1], key_cache, block_table)
     return lengths
-
-
-def _check_tensors(
-    query: Tensor, key_cache: Tensor, value_cache: Tensor, key: Tensor | None, value: Tensor | None, int8: bool
-) -> None:
-    if (key is None) != (value is None):
-        raise ValueError(f"key and value belong together, but 1 of 2 is None: {'value' if value is None else 'key'}")
-    if query.dim() != 4 or key_cache.dim() != 4 or query.shape[3] != key_cache.shape[3]:
-        shapes = f"query {tuple(query.shape)} and key_cache {tuple(key_cache.shape)}"
-        raise ValueError(f"{shapes} should have 4 axes and one width")
-    heads, key_heads = query.shape[2], key_cache.shape[2]
-    if heads and (not key_heads or heads % key_heads):
-        raise ValueError(f"{key_heads} key heads do not divide {heads} query heads")
-    new = (len(query), query.shape[1], *key_cache.shape[2:])
-    named = {"key_cache": (key_cache, tuple(key_cache.shape)), "value_cache": (value_cache, tuple(key_cache.shape))}
-    for name, (tensor, shape) in (named | {"key": (key, new), "value": (value, new)}).items():
-        if tensor is not None and tuple(tensor.shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}")
-        dtype = torch.int8 if int8 and name.endswith("_cache") else query.dtype
-        if tensor is not None and tensor.dtype != dtype:
-            raise ValueError(f"{name} is {tensor.dtype}, expected {dtype}")
 
 
 def _check_lengths(lengths: list[int], new: int, cache: Tensor, table: Tensor | None) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnsuite import implementation
 from attnsuite.implementations._attention_weights import attention_weights
-from attnsuite.implementations.multi_head_attention._checks import check_options, check_tensors
+from attnsuite.implementations.multi_head_attention._checks import check
 
 
 @implementation
@@ -42,11 +42,10 @@ def multi_head_attention(
     With `need_weights` a pair: that, and the weights of all heads before dropout, b h l s.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
+    inputs = {"query": query, "key": key, "value": value}
+    weights = {"w_query": w_query, "w_key": w_key, "w_value": w_value, "w_output": w_output}
     biases = {"b_query": b_query, "b_key": b_key, "b_value": b_value, "b_output": b_output}
-    check_tensors(
-        query, key, value, {"w_query": w_query, "w_key": w_key, "w_value": w_value}, w_output, biases, num_heads
-    )
-    check_options(attn_mask, is_causal, dropout_p, (len(query), num_heads, query.shape[1], key.shape[1]))
+    check(inputs, weights, biases, num_heads, attn_mask, is_causal, dropout_p)
     dtype = query.dtype
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 

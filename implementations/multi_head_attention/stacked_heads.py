@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations.multi_head_attention._checks import check_options, check_tensors
+from attnsuite.implementations.multi_head_attention._checks import check
 
 
 @implementation
@@ -35,12 +35,10 @@ def multi_head_attention(
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
     maps = {"query": (query, w_query, b_query), "key": (key, w_key, b_key), "value": (value, w_value, b_value)}
+    inputs = {"query": query, "key": key, "value": value}
+    weights = {"w_query": w_query, "w_key": w_key, "w_value": w_value, "w_output": w_output}
     biases = {"b_query": b_query, "b_key": b_key, "b_value": b_value, "b_output": b_output}
-    check_tensors(
-        query, key, value, {"w_query": w_query, "w_key": w_key, "w_value": w_value}, w_output, biases, num_heads
-    )
-    scores_shape = (len(query), num_heads, query.shape[1], key.shape[1])
-    check_options(attn_mask, is_causal, dropout_p, scores_shape)
+    scores_shape = check(inputs, weights, biases, num_heads, attn_mask, is_causal, dropout_p)
     allowed = _allowed(attn_mask, is_causal, scores_shape, query.device)
 
     heads, shares = [], []

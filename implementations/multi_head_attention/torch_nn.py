@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import multi_head_attention_forward
 
 from attnsuite import implementation
-from attnsuite.implementations.multi_head_attention._checks import check_options, check_tensors
+from attnsuite.implementations.multi_head_attention._checks import check
 
 
 @implementation(
@@ -45,24 +45,21 @@ def multi_head_attention(
     those after it, so a second call without dropout computes them.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
-    by_name = {"b_query": b_query, "b_key": b_key, "b_value": b_value, "b_output": b_output}
-    check_tensors(
-        query, key, value, {"w_query": w_query, "w_key": w_key, "w_value": w_value}, w_output, by_name, num_heads
-    )
-    scores_shape = (len(query), num_heads, query.shape[1], key.shape[1])
-    check_options(attn_mask, is_causal, dropout_p, scores_shape)
+    inputs = {"query": query, "key": key, "value": value}
+    weights = {"w_query": w_query, "w_key": w_key, "w_value": w_value, "w_output": w_output}
+    biases = {"b_query": b_query, "b_key": b_key, "b_value": b_value, "b_output": b_output}
+    scores_shape = check(inputs, weights, biases, num_heads, attn_mask, is_causal, dropout_p)
     width = w_query.shape[1]
     if query.shape[2] != width or w_value.shape[1] != width:
         widths = f"query {query.shape[2]}, w_query {width} and w_value {w_value.shape[1]}"
         raise NotImplementedError(f"PyTorch takes one width of {widths} columns only")
     blocked = _blocked(attn_mask, is_causal, scores_shape, query.device)
 
-    biases = (b_query, b_key, b_value)
     forward = partial(
         multi_head_attention_forward,
         query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1), width, num_heads,
         in_proj_weight=None,
-        in_proj_bias=torch.cat([query.new_zeros(width) if bias is None else bias for bias in biases]),
+        in_proj_bias=torch.cat([query.new_zeros(width) if b is None else b for b in (b_query, b_key, b_value)]),
         bias_k=None, bias_v=None, add_zero_attn=False,
         out_proj_weight=torch.eye(width, dtype=query.dtype, device=query.device) if w_output is None else w_output.T,
         out_proj_bias=b_output, attn_mask=blocked,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 
 @implementation
@@ -17,8 +18,7 @@ def positional_encoding(
 
     Raises ValueError, before any work, for another rank than 3, a negative offset, or a base not above zero.
     """
-    if x.dim() != 3:
-        raise ValueError(f"x should have rank 3, not {x.dim()}")
+    check_axes(x=(x, "b l e"))
     if offset < 0:
         raise ValueError(f"offset should be 0 or more, not {offset}")
     if not base > 0:

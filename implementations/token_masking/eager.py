@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 IGNORED = -100
 
@@ -32,14 +33,9 @@ def token_masking(
 
 
 def _check(tokens: Tensor, special: Tensor, vocab_size: int, mask_token: int, select: float) -> None:
-    if tokens.dim() != 2:
-        raise ValueError(f"tokens should have rank 2, not {tokens.dim()}")
-    if tokens.dtype != torch.int64:
-        raise ValueError(f"tokens should be torch.int64, not {tokens.dtype}")
-    if special.shape != tokens.shape:
-        raise ValueError(f"special should have the tokens' shape, {tuple(tokens.shape)}, not {tuple(special.shape)}")
-    if special.dtype != torch.bool:
-        raise ValueError(f"special should be torch.bool, not {special.dtype}")
+    check_axes(tokens=(tokens, "b l"), special=(special, "b l"))
+    if tokens.dtype != torch.int64 or special.dtype != torch.bool:
+        raise ValueError(f"tokens are {tokens.dtype} and special {special.dtype}, expected torch.int64 and torch.bool")
     if not 0 <= mask_token < vocab_size:
         raise ValueError(f"mask_token should be below vocab_size, {vocab_size}, and not negative, not {mask_token}")
     if not 0 <= select <= 1:

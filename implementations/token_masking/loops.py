@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._checks import check_axes
 
 IGNORED = -100
 
@@ -23,8 +24,7 @@ def token_masking(
 
     Raises ValueError for tokens outside the vocabulary and for shares outside [0, 1].
     """
-    if tokens.dim() != 2 or tokens.shape != special.shape:
-        raise ValueError(f"tokens {tuple(tokens.shape)} and special {tuple(special.shape)} should be one shape b l")
+    check_axes(tokens=(tokens, "b l"), special=(special, "b l"))
     if tokens.dtype != torch.int64 or special.dtype != torch.bool:
         raise ValueError(f"should be torch.int64 and torch.bool: tokens {tokens.dtype}, special {special.dtype}")
     if not (select >= 0 and select <= 1):

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnsuite.implementations._checks import check_axes
+
 Window = tuple[int | None, int | None]
 
 
@@ -45,30 +47,20 @@ def packed(
     window: Window | None,
 ) -> Tensor:  # q h v
     """The outputs of all items, h l v each, one behind the other; zeros in rows that belong to no item."""
-    items = _items(query, key, value, cu_seqlens_q.tolist(), cu_seqlens_k.tolist(), *band(is_causal, window))
+    items = _items((query, key, value), cu_seqlens_q.tolist(), cu_seqlens_k.tolist(), *band(is_causal, window))
     outputs = [attend(item).transpose(0, 1) for item in items]
     unused = query.new_zeros(len(query) - int(cu_seqlens_q[-1]), query.shape[1], value.shape[-1])
     return torch.cat([*outputs, unused])
 
 
 def _items(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends: list[int],
-    key_ends: list[int],
-    left: int | None,
-    right: int | None,
+    inputs: tuple[Tensor, ...], ends: list[int], key_ends: list[int], left: int | None, right: int | None
 ) -> Iterator[Item]:
     for (start, stop), (key_start, key_stop) in zip(pairwise(ends), pairwise(key_ends), strict=True):
         shift = key_stop - key_start - (stop - start)  # aligned at the lower right
-        yield Item(
-            query[start:stop].transpose(0, 1),
-            key[key_start:key_stop].transpose(0, 1),
-            value[key_start:key_stop].transpose(0, 1),
-            None if left is None else shift - left,
-            None if right is None else shift + right,
-        )
+        rows = slice(start, stop), slice(key_start, key_stop), slice(key_start, key_stop)
+        parts = (tensor[part].transpose(0, 1) for tensor, part in zip(inputs, rows, strict=True))
+        yield Item(*parts, None if left is None else shift - left, None if right is None else shift + right)
 
 
 def band(is_causal: bool, window: Window | None) -> Window:
@@ -88,15 +80,9 @@ def check_inputs(
     window: Window | None,
 ) -> None:
     """Raise ValueError for inputs that the contract does not define."""
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if not query.dim() == key.dim() == value.dim() == 3:
-        raise ValueError(f"query, key and value must have 3 axes: {shapes}")
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"query and key must have the same width: {shapes}")
-    if key.shape[:-1] != value.shape[:-1]:
-        raise ValueError(f"key and value must have the same rows and heads: {shapes}")
-    if query.shape[1] % max(key.shape[1], 1):
-        raise ValueError(f"the key's heads must divide the query's: {shapes}")
+    sizes = check_axes(query=(query, "q h e"), key=(key, "k g e"), value=(value, "k g v"))
+    if sizes["h"] % max(sizes["g"], 1):
+        raise ValueError(f"key has {sizes['g']} heads, which do not divide the query's {sizes['h']}")
     _check_ends("cu_seqlens_q", cu_seqlens_q, len(query), max_seqlen_q)
     _check_ends("cu_seqlens_k", cu_seqlens_k, len(key), max_seqlen_k)
     if len(cu_seqlens_q) != len(cu_seqlens_k):

@@ -74,16 +74,8 @@ class _Attention(torch.autograd.Function):
     """Torch's autograd around JAX's: the forward pass keeps what `jax.vjp` returns, the backward pass calls it."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        lengths: tuple[Tensor, Tensor],
-        scale: float,
-        is_causal: bool,
-        window: tuple[int, ...] | None,
-    ) -> Tensor:
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        query, key, value, lengths, scale, is_causal, window = inputs
         arrays = [*map(_to_jax, (query, key, value, *lengths)), scale]
         if not any(ctx.needs_input_grad):
             return _to_torch(_run(_attend, "cpu", *arrays, is_causal=is_causal, window=window))
@@ -107,16 +99,9 @@ def _attend(
     is_causal: bool,
     window: tuple[int, int] | None,
 ) -> Array:  # b l h e
-    return dot_product_attention(
-        query,
-        key,
-        value,
-        scale=scale,
-        is_causal=is_causal,
-        local_window_size=window,
-        query_seq_lengths=lengths,
-        key_value_seq_lengths=key_lengths,
-    )
+    options = {"scale": scale, "is_causal": is_causal, "local_window_size": window}
+    lengths_by_name = {"query_seq_lengths": lengths, "key_value_seq_lengths": key_lengths}
+    return dot_product_attention(query, key, value, **options, **lengths_by_name)
 
 
 def _attend_for_gradient(

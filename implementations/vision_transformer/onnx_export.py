@@ -4,16 +4,16 @@ A graph depends on the config and the dtype alone: it is exported once, with the
 when a factory's weights are made its constants. Attention is one operator from opset 23 on, and many before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite import implementation
 from attnsuite.implementations import _export
-from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations._export import Config, Exports, Model, Part, PartModule, Run, Weights
 from attnsuite.implementations.vision_transformer._checks import check_config, check_images, check_model, shapes
 from attnsuite.implementations.vision_transformer.eager import classified
 
@@ -87,16 +87,13 @@ def assemble(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model
     return model
 
 
-class _Full(nn.Module):
+class _Full(PartModule):
     """The eager model with PyTorch's own attention, whose weights are inputs."""
 
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.config, self.names = config, sorted(shapes(config))
+    shapes = staticmethod(shapes)
 
-    def forward(self, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        named = dict(zip(self.names, weights, strict=True))
-        return (classified(self.config, named, scaled_dot_product_attention, inputs[0]),)
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        return (classified(self.config, weights, scaled_dot_product_attention, inputs["images"]),)
 
 
 def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
@@ -105,7 +102,7 @@ def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
     output = "logits" if config["classes"] else "states"
     numbers = [config["classes"]] if config["classes"] else shapes(config)["positions"]
     axes = {"images": ("batch", *sizes), output: ("batch", *numbers)}
-    return Part(_Full(config), {"images": torch.zeros(3, *sizes, dtype=dtype)}, [output], axes)
+    return Part(_Full(config, ["images"]), {"images": torch.zeros(3, *sizes, dtype=dtype)}, [output], axes)
 
 
 @_export.cached
