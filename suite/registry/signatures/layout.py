@@ -17,30 +17,29 @@ NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
 HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"
 
 
-class Adapter:
+class _Adapter:
+    """A function in the contract's signature: its inputs by position, and the options that `theirs` can express.
+
+    `own` are the function's parameters, None where it takes any.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], theirs: Signature, inputs: Sequence[str], own: Sequence[str] | None
+    ) -> None:
+        self.function, self.signature, self.inputs = function, theirs, inputs
+        self.own = None if own is None else frozenset(own)
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        kind = inspect.Parameter
+        positional = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in inputs]
+        options = [kind(name, kind.KEYWORD_ONLY, default=None) for name in theirs.takes(self.own)]
+        self.__signature__ = inspect.Signature([*positional, *options])
+
+
+class Adapter(_Adapter):
     """Translates a call of the contract into a call of the function, and its output back. Gradients flow through.
 
     NotImplementedError, with the reason, for what the signature cannot express.
     """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        theirs: Signature,
-        own: Sequence[str] | None = None,
-        required: frozenset[str] = frozenset(),
-    ) -> None:
-        self.function = function
-        self.signature = (
-            replace(theirs, keywords=partial(theirs.with_defaults, required=required)) if required else theirs
-        )
-        self.own = None if own is None else frozenset(own)
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
-        kind = inspect.Parameter
-        positional = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in INPUTS]
-        self.__signature__ = inspect.Signature(
-            [*positional, *(kind(name, kind.KEYWORD_ONLY, default=None) for name in theirs.takes(self.own))]
-        )
 
     def __call__(self, query: Any, key: Any, value: Any, **options: Any) -> Any:
         call = SignatureCall(query, key, value, options)
@@ -57,20 +56,8 @@ class Adapter:
         return with_layout(tensors, self.signature)
 
 
-class OtherAdapter:
-    """The same for a signature of another contract, whose inputs have the names `inputs`."""
-
-    def __init__(
-        self, function: Callable[..., Any], theirs: Signature, inputs: Sequence[str], own: Sequence[str] | None
-    ) -> None:
-        self.function, self.signature, self.inputs = function, theirs, inputs
-        self.own = None if own is None else frozenset(own)
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
-        kind, options = inspect.Parameter, theirs.takes(self.own)
-        positional = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in inputs]
-        self.__signature__ = inspect.Signature(
-            [*positional, *(kind(name, kind.KEYWORD_ONLY, default=None) for name in options)]
-        )
+class OtherAdapter(_Adapter):
+    """The same for a signature of another contract."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         assert self.signature.call is not None
@@ -85,7 +72,9 @@ def in_contract_signature(
     `required` parameters are given in every call. In the contract's own signature nothing else changes.
     """
     if name != OWN:
-        return Adapter(function, signature(name), own, required)
+        theirs = signature(name)
+        given = replace(theirs, keywords=partial(theirs.with_defaults, required=required)) if required else theirs
+        return Adapter(function, given, INPUTS, own)
 
     def call(query: Any, key: Any, value: Any, **options: Any) -> Any:
         keywords = signature(OWN).with_defaults(SignatureCall(query, key, value, options), required)
@@ -191,6 +180,14 @@ def packed(given: Mapping[str, Any]) -> list[Any]:
     known = [given.get("max_seqlen_q"), given.get("max_seqlen_k")]
     largest = [longest(end) if most is None else most for end, most in zip(ends, known, strict=True)]
     return [*(given[name] for name in INPUTS), *ends, *largest]
+
+
+def with_all_axes(mask: Any, sizes: Sequence[int], name: str) -> Any:
+    """A view of a mask with these sizes. NotImplementedError, with the mask's name, where it does not broadcast."""
+    try:
+        return mask.expand(*sizes)
+    except RuntimeError as error:
+        raise NotImplementedError(f"{name} has all axes, so that it is the caller who expands a mask") from error
 
 
 def first(returned: Any) -> Any:

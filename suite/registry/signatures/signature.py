@@ -178,6 +178,16 @@ def sides(window: Any, unbounded: int | None) -> tuple[int | None, int | None]:
     return unbounded if left is None else left, unbounded if right is None else right
 
 
+def by_name(**parameters: str) -> dict[str, tuple[str, ...]]:
+    """The contract's options, each with the parameters that express it, written with spaces between them."""
+    return {ours: tuple(theirs.split()) for ours, theirs in parameters.items()}
+
+
+def marks(*groups: str) -> tuple[frozenset[str], ...]:
+    """Sets of parameters that identify a signature, each written with spaces between them."""
+    return tuple(frozenset(group.split()) for group in groups)
+
+
 Layout = Callable[["Signature", Callable[..., Any], SignatureCall], Any]
 """Calls a function with axes in a library's order, and returns the output with axes in the contract's order."""
 
@@ -222,10 +232,16 @@ class Signature:
     """The parameter that a feature needs although its option is supported: `float_mask` needs `bias`."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Mapping[str, Any] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
-    """The contract's names and the library's, for messages about failures."""
+    phrases: Mapping[str, str] = field(default_factory=dict)
+    """What messages write for the contract's arguments, where it is not the one parameter that expresses them."""
     says: str = ""
     """What else a reader should know, in a few words."""
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The library's words for the contract's arguments, for messages about failures."""
+        alone = {ours: theirs[0] for ours, theirs in self.options.items() if len(theirs) == 1 and ours not in INPUTS}
+        return {ours: theirs for ours, theirs in {**alone, **self.phrases}.items() if theirs != ours}
 
     @property
     def template(self) -> str:

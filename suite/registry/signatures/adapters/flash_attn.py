@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_inside
-from attnsuite.registry.signatures.signature import Signature, SignatureCall, softcap
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks, softcap
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -30,22 +30,21 @@ SIGNATURE = Signature(
     name="flash_attn",
     function="flash_attn.flash_attn_func",
     axes="b s h d",
-    options={
-        "dropout_p": ("dropout_p",),
-        "scale": ("softmax_scale",),
-        "is_causal": ("causal",),
-        "window": ("window_size",),
-        "softcap": ("softcap",),
-        "return_lse": ("return_attn_probs",),
-        "enable_gqa": (),
-    },
+    options=by_name(
+        dropout_p="dropout_p",
+        scale="softmax_scale",
+        is_causal="causal",
+        window="window_size",
+        softcap="softcap",
+        return_lse="return_attn_probs",
+        enable_gqa="",
+    ),
     others=("alibi_slopes", "deterministic", "num_splits"),
-    identifying=(frozenset({"softmax_scale"}), frozenset({"window_size"}), frozenset({"alibi_slopes"})),
+    identifying=marks("softmax_scale", "window_size", "alibi_slopes"),
     keywords=keywords,
     layout=with_heads_inside,
     heads_inside=True,
     inputs=("q", "k", "v"),
     conventions={"causal": "lower_right", "window": "lower_right", "lse_empty_row": "any"},
-    words={"scale": "softmax_scale", "is_causal": "causal", "window": "window_size", "return_lse": "return_attn_probs"},
     says="causal and window_size aligned at the last key, -1 unbounded, zeros where a query sees nothing",
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first
-from attnsuite.registry.signatures.signature import Parameters, Signature, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, marks, sides
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
@@ -31,23 +31,22 @@ SIGNATURE = Signature(
     function="flash_attn.flash_attn_with_kvcache",
     contract="kv_cache_attention",
     axes="b s h d",
-    options={
-        "key": ("k",),
-        "value": ("v",),
-        "block_table": ("block_table", "page_table"),
-        "is_causal": ("causal",),
-        "window": ("window_size",),
-        "scale": ("softmax_scale",),
-    },
+    options=by_name(
+        key="k",
+        value="v",
+        block_table="block_table page_table",
+        is_causal="causal",
+        window="window_size",
+        scale="softmax_scale",
+    ),
     others=(
         *("rotary_cos", "rotary_sin", "cache_batch_idx", "cache_leftpad", "softcap", "rotary_interleaved"),
         *("alibi_slopes", "num_splits", "return_softmax_lse"),
     ),
-    identifying=(frozenset({"cache_seqlens"}),),
+    identifying=marks("cache_seqlens"),
     required=frozenset({"k_cache", "v_cache"}),
     needs={"cache_seqlens": "cache_seqlens"},
     call=call,
     inputs=("q", "k_cache", "v_cache"),
-    words={"scale": "softmax_scale", "is_causal": "causal", "window": "window_size"},
     says="causal and window_size aligned at the last slot, -1 unbounded, caches written in place",
 )

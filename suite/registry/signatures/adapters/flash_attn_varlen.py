@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Parameters, Signature, sides, softcap
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, sides, softcap
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
@@ -27,14 +27,14 @@ SIGNATURE = Signature(
     function="flash_attn.flash_attn_varlen_func",
     contract="varlen_attention",
     axes="t h d",
-    options={
-        "max_seqlen_q": (),
-        "max_seqlen_k": (),
-        "scale": ("softmax_scale",),
-        "is_causal": ("causal",),
-        "window": ("window_size",),
-        "softcap": ("softcap",),
-    },
+    options=by_name(
+        max_seqlen_q="",
+        max_seqlen_k="",
+        scale="softmax_scale",
+        is_causal="causal",
+        window="window_size",
+        softcap="softcap",
+    ),
     others=(
         *("dropout_p", "alibi_slopes", "deterministic", "return_attn_probs", "block_table", "num_splits"),
         *("max_seqlen_q", "max_seqlen_k"),
@@ -42,6 +42,5 @@ SIGNATURE = Signature(
     required=frozenset({"cu_seqlens_q", "cu_seqlens_k"}),
     call=call,
     inputs=("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
-    words={"scale": "softmax_scale", "is_causal": "causal", "window": "window_size"},
     says="causal and window_size aligned at the last key of each item, -1 unbounded",
 )

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item
-from attnsuite.registry.signatures.signature import Signature, SignatureCall, softcap
+from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item, with_all_axes
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks, softcap
 
 FLOAT_MASK = "custom_mask is boolean"
 
@@ -44,48 +44,32 @@ def _of_all_heads(call: SignatureCall) -> Any:
         raise NotImplementedError(FLOAT_MASK)
     if mask.dim() > 2 and mask.shape[0] != 1:
         raise NotImplementedError("custom_mask is the same for all heads")
-    try:
-        return mask.reshape(mask.shape[-2:]).expand(call.queries, call.keys).contiguous()
-    except RuntimeError as error:
-        raise NotImplementedError("custom_mask has all axes, so that it is the caller who expands a mask") from error
+    return with_all_axes(mask.reshape(mask.shape[-2:]), (call.queries, call.keys), "custom_mask").contiguous()
 
 
 SIGNATURE = Signature(
     name="flashinfer",
     function="flashinfer.single_prefill_with_kv_cache",
     axes="s h d",
-    options={
-        "attn_mask": ("custom_mask",),
-        "is_causal": ("causal",),
-        "scale": ("sm_scale",),
-        "enable_gqa": (),
-        "window": ("window_left",),
-        "softcap": ("logits_soft_cap",),
-        "return_lse": ("return_lse",),
-    },
+    options=by_name(
+        attn_mask="custom_mask",
+        is_causal="causal",
+        scale="sm_scale",
+        enable_gqa="",
+        window="window_left",
+        softcap="logits_soft_cap",
+        return_lse="return_lse",
+    ),
     others=(
         *("scale_q", "scale_k", "scale_v", "o_dtype", "packed_custom_mask", "kv_layout", "pos_encoding_mode"),
         *("use_fp16_qk_reduction", "rope_scale", "rope_theta", "backend"),
     ),
-    identifying=(
-        frozenset({"kv_layout"}),
-        frozenset({"custom_mask"}),
-        frozenset({"window_left"}),
-        frozenset({"packed_custom_mask"}),
-        frozenset({"pos_encoding_mode"}),
-    ),
+    identifying=marks("kv_layout", "custom_mask", "window_left", "packed_custom_mask", "pos_encoding_mode"),
     keywords=keywords,
     layout=item_by_item,
     heads_inside=True,
     inputs=("q", "k", "v"),
     lacks={"gradient": NO_BACKWARD, "mask_gradient": NO_BACKWARD, "float_mask": FLOAT_MASK},
     conventions={"causal": "lower_right", "window": "lower_right", "lse_base": "2"},
-    words={
-        "attn_mask": "custom_mask",
-        "is_causal": "causal",
-        "scale": "sm_scale",
-        "window": "window_left",
-        "softcap": "logits_soft_cap",
-    },
     says="a call for each item, causal and window_left aligned at the last key, no backward pass",
 )

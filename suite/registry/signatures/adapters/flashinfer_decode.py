@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -43,18 +43,17 @@ SIGNATURE = Signature(
     name="flashinfer_decode",
     function="flashinfer.single_decode_with_kv_cache",
     axes="s h d",
-    options={"scale": ("sm_scale",), "enable_gqa": (), "window": ("window_left",)},
+    options=by_name(scale="sm_scale", enable_gqa="", window="window_left"),
     others=(
         *("kv_layout", "pos_encoding_mode", "use_tensor_cores", "q_scale", "k_scale", "v_scale", "logits_soft_cap"),
         *("rope_scale", "rope_theta", "return_lse"),
     ),
-    identifying=(frozenset({"use_tensor_cores"}),),
+    identifying=marks("use_tensor_cores"),
     keywords=keywords,
     layout=query_by_query,
     heads_inside=True,
     inputs=("q", "k", "v"),
     lacks={"gradient": NO_BACKWARD, "mask_gradient": NO_BACKWARD},
     conventions={"window": "lower_right"},
-    words={"scale": "sm_scale", "window": "window_left"},
     says="a call for each item and query, q (h, d), no backward pass",
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attnsuite.registry.signatures.signature import Parameters, Signature, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, marks, sides
 
 CACHES = ("key_cache", "value_cache")
 
@@ -61,17 +61,17 @@ SIGNATURE = Signature(
     function="onnxruntime's operator GroupQueryAttention",
     contract="kv_cache_attention",
     axes="b l (h d)",
-    options={"key": ("key",), "value": ("value",), "window": ("local_window_size",), "scale": ("scale",)},
+    options=by_name(key="key", value="value", window="local_window_size", scale="scale"),
     others=(
         *("do_rotary", "rotary_interleaved", "softcap", "smooth_softmax", "cos_cache", "sin_cache", "position_ids"),
         *("attention_bias", "head_sink", "k_scale", "v_scale"),
     ),
-    identifying=(frozenset({"seqlens_k"}),),
+    identifying=marks("seqlens_k"),
     required=frozenset({"past_key", "past_value", "seqlens_k"}),
     needs={"num_heads": "num_heads", "kv_num_heads": "kv_num_heads"},
     call=call,
     inputs=("query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length"),
     lacks={"no_tokens": "GroupQueryAttention always appends: without tokens there is nothing to attend to"},
-    words={"window": "local_window_size", "key_cache": "past_key", "value_cache": "past_value"},
+    phrases={"key_cache": "past_key", "value_cache": "past_value"},
     says="seqlens_k is the total less one, local_window_size counts the own key, caches are returned",
 )

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from attnsuite.registry.signatures.layout import first, four_axes, of_rank
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.layout import first, four_axes, of_rank, with_all_axes
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -41,10 +41,7 @@ def _added(call: SignatureCall) -> Any:
     if call.is_causal:
         later = torch.ones(call.queries, call.keys, dtype=torch.bool, device=query.device).triu(1)
         added = added.masked_fill(later, lowest)
-    try:
-        return added.expand(len(query), -1, call.queries, call.keys)
-    except RuntimeError as error:
-        raise NotImplementedError("attention_mask has all axes, so that it is the caller who expands a mask") from error
+    return with_all_axes(added, (len(query), -1, call.queries, call.keys), "attention_mask")
 
 
 def with_module(theirs: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
@@ -66,22 +63,13 @@ SIGNATURE = Signature(
     function="an attention of transformers' AttentionInterface",
     axes="b h l d",
     before=("module",),
-    options={
-        "attn_mask": ("attention_mask",),
-        "dropout_p": ("dropout",),
-        "is_causal": ("attention_mask",),
-        "scale": ("scaling",),
-        "enable_gqa": (),
-    },
+    options=by_name(
+        attn_mask="attention_mask", dropout_p="dropout", is_causal="attention_mask", scale="scaling", enable_gqa=""
+    ),
     others=("sliding_window", "softcap", "s_aux", "position_ids", "output_attentions"),
     keywords=keywords,
     layout=with_module,
     conventions={"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
-    words={
-        "attn_mask": "attention_mask",
-        "is_causal": "causal in attention_mask",
-        "scale": "scaling",
-        "dropout_p": "dropout",
-    },
+    phrases={"is_causal": "causal in attention_mask"},
     says="an output with axes (b, l, h, d), masks added, causal part of the mask",
 )

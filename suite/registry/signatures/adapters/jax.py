@@ -15,7 +15,7 @@ from typing import Any
 
 from attnsuite.registry.signatures.arrays import JAX
 from attnsuite.registry.signatures.layout import four_axes, with_heads_inside
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -33,26 +33,17 @@ SIGNATURE = Signature(
     name="jax",
     function="jax.nn.dot_product_attention",
     axes="b t n h",
-    options={
-        "attn_mask": ("mask", "bias"),
-        "is_causal": ("is_causal",),
-        "scale": ("scale",),
-        "enable_gqa": (),
-        "window": ("local_window_size",),
-    },
-    others=("query_seq_lengths", "key_value_seq_lengths", "implementation", "return_residual"),
-    identifying=(
-        frozenset({"local_window_size"}),
-        frozenset({"query_seq_lengths"}),
-        frozenset({"key_value_seq_lengths"}),
-        frozenset({"bias", "mask"}),
+    options=by_name(
+        attn_mask="mask bias", is_causal="is_causal", scale="scale", enable_gqa="", window="local_window_size"
     ),
+    others=("query_seq_lengths", "key_value_seq_lengths", "implementation", "return_residual"),
+    identifying=marks("local_window_size", "query_seq_lengths", "key_value_seq_lengths", "bias mask"),
     keywords=keywords,
     layout=with_heads_inside,
     heads_inside=True,
     arrays=JAX,
     needs={"bool_mask": "mask", "float_mask": "bias"},
     conventions={"empty_row": {"bool_mask": "mean", "float_mask": "nan", "window": "mean"}},
-    words={"attn_mask": "mask or bias", "window": "local_window_size"},
+    phrases={"attn_mask": "mask or bias"},
     says="arrays of JAX, mask True where a query may attend, a mean where it may attend to nothing",
 )

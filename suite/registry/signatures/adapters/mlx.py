@@ -12,7 +12,7 @@ from typing import Any
 
 from attnsuite.registry.signatures.arrays import MLX, NO_GRADIENT_OF_MLX
 from attnsuite.registry.signatures.layout import with_heads_first
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -31,21 +31,15 @@ SIGNATURE = Signature(
     name="mlx",
     function="mlx.core.fast.scaled_dot_product_attention",
     axes="b h s d",
-    options={
-        "attn_mask": ("mask",),
-        "is_causal": ("mask",),
-        "scale": ("scale",),
-        "enable_gqa": (),
-        "sinks": ("sinks",),
-    },
+    options=by_name(attn_mask="mask", is_causal="mask", scale="scale", enable_gqa="", sinks="sinks"),
     others=("stream",),
-    identifying=(frozenset({"sinks"}),),
+    identifying=marks("sinks"),
     keywords=keywords,
     layout=with_heads_first,
     arrays=MLX,
     inputs=("q", "k", "v"),
     lacks={"gradient": NO_GRADIENT_OF_MLX, "mask_gradient": NO_GRADIENT_OF_MLX},
     conventions={"causal": "lower_right", "empty_row": {"bool_mask": "mean", "causal": "mean", "float_mask": "nan"}},
-    words={"attn_mask": "mask", "is_causal": 'mask="causal"'},
+    phrases={"is_causal": 'mask="causal"'},
     says='arrays of MLX, mask="causal" aligned at the last key, a mean where a query may attend to nothing',
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Parameters, Signature, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, sides
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
@@ -29,23 +29,12 @@ SIGNATURE = Signature(
     function="torch.nn.attention.varlen.varlen_attn",
     contract="varlen_attention",
     axes="t h d",
-    options={
-        "max_seqlen_q": (),
-        "max_seqlen_k": (),
-        "scale": ("scale",),
-        "is_causal": ("window_size",),
-        "window": ("window_size",),
-    },
+    options=by_name(max_seqlen_q="", max_seqlen_k="", scale="scale", is_causal="window_size", window="window_size"),
     others=("return_aux", "seqused_k", "block_table", "num_splits"),
     required=frozenset({"cu_seq_q", "cu_seq_k"}),
     needs={"gqa": "enable_gqa"},
     call=call,
     inputs=("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k"),
-    words={
-        "is_causal": "window_size=(-1, 0)",
-        "window": "window_size",
-        "cu_seqlens_q": "cu_seq_q",
-        "cu_seqlens_k": "cu_seq_k",
-    },
+    phrases={"is_causal": "window_size=(-1, 0)", "cu_seqlens_q": "cu_seq_q", "cu_seqlens_k": "cu_seq_k"},
     says="window_size aligned at the last key of each item, (-1, 0) is causal",
 )

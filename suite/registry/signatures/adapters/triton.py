@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_first
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -22,13 +22,12 @@ SIGNATURE = Signature(
     name="triton",
     function="the attention of Triton's tutorial 06-fused-attention",
     axes="b h l d",
-    options={"is_causal": ("causal",), "scale": ("sm_scale",)},
+    options=by_name(is_causal="causal", scale="sm_scale"),
     others=("warp_specialize",),
-    identifying=(frozenset({"warp_specialize"}),),
+    identifying=marks("warp_specialize"),
     required=frozenset({"causal", "sm_scale"}),
     keywords=keywords,
     layout=with_heads_first,
     inputs=("q", "k", "v"),
-    words={"scale": "sm_scale", "is_causal": "causal"},
     says="causal and sm_scale in every call, causal aligned at the first key",
 )

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from attnsuite.registry.signatures.layout import AXES, first, four_axes, of_rank, with_heads_inside
-from attnsuite.registry.signatures.signature import Signature, SignatureCall
+from attnsuite.registry.signatures.layout import AXES, first, four_axes, of_rank, with_all_axes, with_heads_inside
+from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks
 
 
 def keywords(call: SignatureCall) -> dict[str, Any]:
@@ -64,10 +64,7 @@ def _expanded(mask: Any, call: SignatureCall) -> Any:
         mask = query.new_zeros((1, 1, 1, 1))
     elif mask.dtype == _bool():
         mask = query.new_zeros(mask.shape).masked_fill(~mask, -math.inf)
-    try:
-        return four_axes(mask).expand(query.shape[0], query.shape[1], call.queries, call.keys)
-    except RuntimeError as error:
-        raise NotImplementedError("attn_bias has all axes, so that it is the caller who expands a mask") from error
+    return with_all_axes(four_axes(mask), (*query.shape[:2], call.queries, call.keys), "attn_bias")
 
 
 def layout(signature: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
@@ -90,25 +87,15 @@ SIGNATURE = Signature(
     name="xformers",
     function="xformers.ops.memory_efficient_attention",
     axes="b s h d",
-    options={
-        "attn_mask": ("attn_bias",),
-        "dropout_p": ("p",),
-        "is_causal": ("attn_bias",),
-        "scale": ("scale",),
-        "enable_gqa": (),
-        "window": ("attn_bias",),
-    },
+    options=by_name(
+        attn_mask="attn_bias", dropout_p="p", is_causal="attn_bias", scale="scale", enable_gqa="", window="attn_bias"
+    ),
     others=("op", "output_dtype"),
-    identifying=(frozenset({"attn_bias"}),),
+    identifying=marks("attn_bias"),
     keywords=keywords,
     layout=layout,
     heads_inside=True,
     has_group_axis=True,
-    words={
-        "attn_mask": "attn_bias",
-        "is_causal": "a causal attn_bias",
-        "dropout_p": "p",
-        "window": "a windowed attn_bias",
-    },
+    phrases={"is_causal": "a causal attn_bias", "window": "a windowed attn_bias"},
     says="masks, causal and windows as one attn_bias (b, h, l, s), grouped heads as (b, s, g, h, d)",
 )
