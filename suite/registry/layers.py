@@ -207,7 +207,7 @@ class Layer:
         works: Way | None = None
         for way in self._ways():
             output = self._tried(way)
-            if _near(output, self.expected):
+            if near(output, self.expected):
                 return True
             works = works or (None if output is None else way)
         self.way = works or next(self._ways())
@@ -256,7 +256,7 @@ class Layer:
         if unused := self._unused():
             yield f"forward does not use {', '.join(unused)}"
         with torch.no_grad():
-            if not _near(self._run(self.call), self._run(self.call)):
+            if not near(self._run(self.call), self._run(self.call)):
                 yield "two equal calls differ: something is random, as dropout that never ends"
 
     def _weights_by_layer(self) -> str:
@@ -273,42 +273,23 @@ class Layer:
     def _unused(self) -> list[str]:
         """The parameters on which the output of the trial does not depend."""
         tensors = {**self.call.tensors, **self.call.weights}
-        leaves = {
-            name: tensor.clone().requires_grad_() for name, tensor in tensors.items() if tensor.dtype.is_floating_point
-        }
-        inputs = {name: leaves.get(name, tensor) for name, tensor in self.call.tensors.items()}
-        weights = {name: leaves[name] for name in self.call.weights}
-        with torch.enable_grad():
-            output = self._run(replace(self.call, tensors=inputs, weights=weights))
-            if not output.requires_grad:
-                return list(self.names)
-            gradients = torch.autograd.grad(output.sum(), [*leaves.values()], allow_unused=True)
-        by_leaf: dict[str, Any] = dict(zip(leaves, gradients, strict=True))
-        unused = {name for name, gradient in by_leaf.items() if gradient is None}
-        full = {name: self._own_of({name: leaves[name]}) for name in unused}
-        rest = {short for names in full.values() for short in names}
+
+        def run(leaves: Weights) -> Tensor:
+            inputs, weights = ({name: leaves[name] for name in own} for own in (self.call.tensors, self.call.weights))
+            return self._run(replace(self.call, tensors=inputs, weights=weights))
+
+        full = [self._own_of({name: tensors[name]}) for name in unused(run, tensors)]
+        rest = {short for names in full for short in names}
         return [parameter for parameter, own in self.names.items() if own and rest.issuperset(own)]
 
     # The contract's function
 
     def as_function(self) -> Callable[..., Any]:
         """The function or factory, with the parameters that tests of this module may use."""
-        target: Callable[..., Any] = self.factory
-        kinds = inspect.Parameter
-        parameters = list(inspect.signature(self.factory).parameters.values())
-        if self.call.config is None:
-            target = self._computed
-            options = [*self.options, *["attn_mask"] * ("lengths" in self.takes)]
-            parameters = [kinds(tensor, kinds.POSITIONAL_OR_KEYWORD) for tensor in self.call.positional]
-            parameters += [kinds(option, kinds.KEYWORD_ONLY, default=None) for option in options]
-
-        def layer(*inputs: Any, **options: Any) -> Any:
-            return target(*inputs, **options)
-
-        layer.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        if hasattr(self.made, "__attnsuite__"):
-            layer.__attnsuite__ = self.made.__attnsuite__  # type: ignore[attr-defined]
-        return layer
+        if self.call.config is not None:
+            return as_parameters(self.factory, ("config", "weights"), ["greedy"], self.made)
+        options = [*self.options, *["attn_mask"] * ("lengths" in self.takes)]
+        return as_parameters(self._computed, self.call.positional, options, self.made)
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -381,7 +362,7 @@ class Layer:
 
     def _new(self, sizes: Given) -> nn.Module:
         """A new module of these sizes."""
-        arguments = self.arguments(Settings(sizes))
+        arguments = self.arguments({"length": LENGTH, "usual_width": sizes.get("width"), **sizes})
         try:
             module: nn.Module = self.made(**arguments)
         except Exception as error:
@@ -451,17 +432,6 @@ class Layer:
         roles.refuse_shared(module, self.name)
         shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
         return assign(shapes, {name: tuple(tensor.shape) for name, tensor in own.items()}, self.name, self.written)
-
-
-class Settings:
-    """The sizes of a module by meaning."""
-
-    def __init__(self, sizes: Given) -> None:
-        self.sizes = {"length": LENGTH, **sizes}
-
-    def of(self, meaning: str) -> Any:
-        """The value of a constructor's argument with this meaning; None for another meaning."""
-        return self.sizes.get("width" if meaning == "usual_width" else meaning)
 
 
 def _sizes_of_model(contract: str, part: Part, config: Given, number: int) -> dict[str, Any]:
@@ -564,10 +534,39 @@ def _short(own: Sequence[str]) -> str:
     return prefix + dot + "".join(short.get(name.rpartition(".")[2], name[len(prefix + dot) :]) for name in own)
 
 
-def _near(actual: Any, expected: Tensor) -> bool:
-    if not isinstance(actual, Tensor) or actual.shape != expected.shape:
+def near(actual: Any, expected: Tensor | None, error: float = EQUAL) -> bool:
+    """Whether a result is a tensor within this error of the expected one, relative to its largest element."""
+    if not isinstance(actual, Tensor) or expected is None or actual.shape != expected.shape:
         return False
-    return bool((actual - expected).abs().max() <= EQUAL * (1 + expected.abs().max()))
+    return bool((actual - expected).abs().max() <= error * (1 + expected.abs().max()))
+
+
+def unused(run: Callable[[Weights], Tensor], tensors: Weights) -> list[str]:
+    """The names of the tensors of real numbers on which an output does not depend."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items() if tensor.is_floating_point()}
+    with torch.enable_grad():
+        output = run({**tensors, **leaves})
+        if not output.requires_grad:
+            return [*leaves]
+        gradients: Any = torch.autograd.grad(output.sum(), [*leaves.values()], allow_unused=True)
+    return [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
+
+
+def as_parameters(
+    target: Callable[..., Any], inputs: Iterable[str], options: Iterable[str], made: type
+) -> Callable[..., Any]:
+    """A function with these parameters, and with what the author of a class declares; it calls the target."""
+
+    def layer(*values: Any, **named: Any) -> Any:
+        return target(*values, **named)
+
+    kinds = inspect.Parameter
+    parameters = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in inputs]
+    parameters += [kinds(name, kinds.KEYWORD_ONLY, default=None) for name in options]
+    layer.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    if hasattr(made, "__attnsuite__"):
+        layer.__attnsuite__ = made.__attnsuite__  # type: ignore[attr-defined]
+    return layer
 
 
 # Weights

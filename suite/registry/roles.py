@@ -81,31 +81,15 @@ def meaning_of(name: str, names: Mapping[str, str], otherwise: str = "") -> str:
     return next((role for role, pattern in names.items() if re.search(pattern, words(name))), otherwise)
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a call for which a module is made."""
-
-    heads: int
-    width: int
-    """Of all heads together."""
-    inputs: int
-    value_head: int
-    length: int
-
-    def of(self, meaning: str) -> Any:
-        """The value of a constructor's argument with this meaning; None for another meaning."""
-        return {**vars(self), "head": self.width // max(self.heads, 1)}.get(meaning)
-
-
 class Config:
     """A constructor's only argument, an object or a mapping of settings: each is found by its name."""
 
-    def __init__(self, sizes: Any, table: Mapping[str, str]) -> None:
+    def __init__(self, sizes: Mapping[str, Any], table: Mapping[str, str]) -> None:
         self._sizes, self._table = sizes, table
 
     def __getattr__(self, name: str) -> Any:
         meaning = meaning_of(name, self._table)
-        value = {"dropout": 0.5, "bias": True}.get(meaning, self._sizes.of(meaning))
+        value = {"dropout": 0.5, "bias": True}.get(meaning, self._sizes.get(meaning))
         if value is None or name.startswith("__"):
             raise AttributeError(name)
         return value
@@ -123,8 +107,8 @@ class Config:
 
 def constructor(
     made: type, name: str, given: Mapping[str, Any], table: Mapping[str, str] = SIZES
-) -> Callable[[Any], dict[str, Any]]:
-    """The arguments of a class for the sizes of a call; those without a size are as `given`, or raise `Uncallable`."""
+) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """The arguments of a class for sizes by meaning; those without a size are as `given`, or raise `Uncallable`."""
     parameters = named_parameters(made)
     meanings = {
         parameter.name: "" if isinstance(parameter.default, float) else meaning_of(parameter.name, table)
@@ -142,9 +126,9 @@ def constructor(
     return partial(_arguments, {**usual, **given}, meanings)
 
 
-def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Sizes) -> dict[str, Any]:
+def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Mapping[str, Any]) -> dict[str, Any]:
     """The usual arguments, with the sizes in place of those that mean sizes."""
-    return {**usual, **{name: value for name, meaning in meanings.items() if (value := sizes.of(meaning)) is not None}}
+    return {**usual, **{name: value for name, meaning in meanings.items() if (value := sizes.get(meaning)) is not None}}
 
 
 def named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -292,26 +276,18 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if names[MAX_NAMED:] else "")
 
 
-@dataclass(frozen=True)
-class Forward:
-    """What the parameters of a module's `forward` mean."""
-
-    inputs: Mapping[str, str]
-    """The input of the contract by parameter: `query`, `key`, `value`; `x` for all three, `key and value` for two."""
-    mask: str = ""
-    lengths: str = ""
-    is_causal: str = ""
-
-
-def forward_of(module: Any, name: str) -> Forward:
-    """The meaning of each parameter. Raises `Uncallable` for a required one without a meaning."""
+def forward_of(module: Any, name: str) -> dict[str, str]:
+    """The meaning of each parameter of `forward` that tests give: `query`, `key`, `value`, `x` for all three,
+    `key and value` for two; `mask`, `lengths` and `is_causal`. Raises `Uncallable` where it needs others.
+    """
     parameters = named_parameters(module.forward)
     meanings = {parameter.name: meaning_of(parameter.name, INPUTS) for parameter in parameters}
     by_meaning = {meaning: parameter for parameter, meaning in reversed(meanings.items())}
-    options = {meaning: by_meaning.get(meaning, "") for meaning in ("mask", "lengths", "is_causal")}
-    options["mask"] = "attn_mask" if "attn_mask" in meanings else options["mask"]
-    required = _needed(parameters, options.values())
-    return Forward(_inputs_of(required or [parameter.name for parameter in parameters[:1]], meanings, name), **options)
+    options = {meaning: by_meaning[meaning] for meaning in ("mask", "lengths", "is_causal") if meaning in by_meaning}
+    if "attn_mask" in meanings:
+        options["mask"] = "attn_mask"
+    required = _needed(parameters, options.values()) or [parameter.name for parameter in parameters[:1]]
+    return {**_inputs_of(required, meanings, name), **{parameter: meaning for meaning, parameter in options.items()}}
 
 
 def _inputs_of(inputs: Sequence[str], meanings: Mapping[str, str], name: str) -> dict[str, str]:

@@ -46,7 +46,9 @@ def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Load
     adapter = found.function
     assert isinstance(adapter, signatures.Adapter)
     changed = replace(adapter.signature, arrays=arrays)
-    return replace(found, function=signatures.Adapter(adapter.function, changed, sorted(adapter.own or ())))
+    return replace(
+        found, function=signatures.Adapter(adapter.function, changed, adapter.inputs, sorted(adapter.own or ()))
+    )
 
 
 def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = ("float32",)) -> list[Outcome]:
