@@ -9,11 +9,10 @@ from typing import Any
 
 from attnsuite.contracts import contract, names
 from attnsuite.registry.declaration import Declaration, Uncallable
-from attnsuite.registry.roles import CONTRACTS, WEIGHTED, meaning_of
+from attnsuite.registry.roles import CONTRACTS, WEIGHTED, listed, meaning_of, named_parameters, needed
 
 MAX_NAMED = 3
 """Names of arguments or weights in a message; of more, the others are counted."""
-ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is tested in evaluation mode"
@@ -151,7 +150,9 @@ def _instance(made: type, name: str, arguments: str) -> Any:
         example = ", ".join(f"{parameter}=…" for parameter in required[:MAX_NAMED]) + (
             ", …" if required[MAX_NAMED:] else ""
         )
-        raise Uncallable(f"{name} is a class that is made with {_some(required)}: name FILE.py:{name}({example})")
+        raise Uncallable(
+            f"{name} is a class that is made with {listed(required, MAX_NAMED)}: name FILE.py:{name}({example})"
+        )
     try:
         return made(*positional, **named)
     except Exception as error:
@@ -163,32 +164,21 @@ def _instance(made: type, name: str, arguments: str) -> Any:
 def _required(made: type) -> list[str]:
     """The arguments without which no instance can be made."""
     try:
-        parameters = inspect.signature(made).parameters.values()
+        return needed(named_parameters(made))
     except (TypeError, ValueError):  # a builtin class, which may need none
         return []
-    return [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty and parameter.kind not in ANY_NUMBER
-    ]
 
 
 def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
     """Raise Uncallable for a module with random weights of its own, in a contract that does not set them."""
     if not (own := [parameter for parameter, _ in module.named_parameters()]):
         return
-    says = f"{name} has weights of its own ({_some(own)}), which {contract_name} does not know"
+    says = f"{name} has weights of its own ({listed(own, MAX_NAMED)}), which {contract_name} does not know"
     if contract_name == "attention":
         fitting = meaning_of(type(module).__name__, CONTRACTS, WEIGHTED)
         raise Uncallable(f"{says}: say --contract {fitting}, whose tests set them")
     signature = contract(contract_name).signature if contract_name in names() else "the contract's signature"
     raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
-
-
-def _some(words: list[str]) -> str:
-    """The first MAX_NAMED words, and how many more there are."""
-    more = f" and {len(words) - MAX_NAMED} more" if words[MAX_NAMED:] else ""
-    return ", ".join(words[:MAX_NAMED]) + more
 
 
 def usual_contract(target: Any) -> str:

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
+from pathlib import Path
 from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.contracts import signature_of
 from attnsuite.model import UsageError
-from attnsuite.registry.callables import ANY_NUMBER, is_module
+from attnsuite.registry.callables import is_module
 from attnsuite.registry.declaration import Declaration, Uncallable
+from attnsuite.registry.roles import ANY_NUMBER
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
@@ -27,7 +29,6 @@ from attnsuite.registry.signatures import (
 )
 from attnsuite.registry.signatures.recognition import ANYWHERE
 from attnsuite.registry.signatures.signature import BY_USER
-from attnsuite.registry.wrappers import around_function
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 Parameter = inspect.Parameter
@@ -48,21 +49,6 @@ def with_signature(declaration: Declaration, name: str) -> Declaration:
         own += f"the signatures {', '.join(others)}" if (others := names(declaration.contract)) else "one signature"
         raise UsageError(f"--signature {name} is for functions of {known.contract}; {own}")
     return replace(declaration, signature=known.name, signature_by=(BY_USER,))
-
-
-def check_signature(name: str, targets: Sequence[str]) -> None:
-    """Raise UsageError for a signature that does not exist, or where no file or module is named that could have it."""
-    signature(name)
-    if not targets:
-        raise UsageError("--signature needs a target: name the file or module that has this signature")
-
-
-def refuse_registered(declaration: Declaration) -> None:
-    """Raise UsageError for `--signature` with a registered implementation, which declares its signature itself."""
-    if declaration.signature_by[:1] != (BY_USER,) and not declaration.broken:
-        raise UsageError(
-            f"--signature is for files and modules; {declaration.full_name} is registered and declares its own"
-        )
 
 
 # Adapting a function to the contract
@@ -297,7 +283,7 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
     if not misplaced and not missing:
         return
     named = [parameter for parameter in declared if parameter.kind not in ANY_NUMBER]
-    passed, lines = around_function(declaration, named, expected, misplaced)
+    passed, lines = _around_function(declaration, named, expected, misplaced)
     is_attention = declaration.contract == SIGNATURES_OF
     name = declaration.function.rpartition(".")[2] or declaration.name
     if misplaced:
@@ -321,3 +307,33 @@ def _is_option(parameter: Parameter, contract: str) -> bool:
     is_optional = parameter.default is not parameter.empty
     # a single letter may have any meaning
     return len(parameter.name) > 1 and parameter.name in options and (is_optional or parameter.name not in ANYWHERE)
+
+
+def _around_function(
+    declaration: Declaration, parameters: Sequence[Parameter], inputs: Sequence[str], misplaced: bool
+) -> tuple[list[str], list[str]]:
+    """The arguments that a function gets, and the lines of a function of the contract around it.
+
+    `inputs` are the contract's. A parameter corresponds to an input by its name or its first letter, else by its place,
+    unless places are `misplaced`.
+    """
+    letters = {name[0]: name for name in inputs} if declaration.contract == SIGNATURES_OF else {}
+    roles = letters | {name: name for name in inputs}
+    if not {*inputs} <= {roles.get(parameter.name) for parameter in parameters}:
+        places = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+        roles = dict(zip(places * (not misplaced), inputs, strict=False))
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty or parameter.name in roles]
+    passed = [roles.get(parameter.name, parameter.name) for parameter in needed]
+    arguments = [
+        f"{parameter.name}={value}" if parameter.kind is parameter.KEYWORD_ONLY else value
+        for parameter, value in zip(needed, passed, strict=True)
+    ]
+    home = declaration.module or Path(declaration.file).stem
+    name, dot, attribute = declaration.function.partition(".")
+    return passed, [
+        f"from {home} import {name} as mine" if home and name else f"mine = {declaration.name}",
+        "",
+        f"def {declaration.contract}({', '.join(inputs)}):",
+        *(f"    {value} = ...  # fill in" for value in passed if value not in inputs),
+        f"    return mine{dot}{attribute}({', '.join(arguments)})",
+    ]

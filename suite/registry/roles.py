@@ -57,6 +57,7 @@ CONTRACTS = {
     "transformer": r"transformer|encoder|decoder",
 }
 """Names of classes with weights by contract, the first that fits; others are multi-head attentions."""
+ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 MAX_NAMED = 8
 """Names of parameters in a message."""
 
@@ -117,12 +118,12 @@ def constructor(
     }
     if "width" not in meanings.values() and "inputs" in meanings.values():
         meanings = {key: "width" if value == "inputs" else value for key, value in meanings.items()}
-    needed = _needed(parameters, given)
-    unknown = [name for name in needed if not meanings[name]]
+    required = needed(parameters, given)
+    unknown = [name for name in required if not meanings[name]]
     if len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower()):
         return lambda sizes: {unknown[0]: Config(sizes, table)}
     _refuse_sizes(made, name, meanings, unknown)
-    usual = {name: 0.5 if meanings[name] == "dropout" else True for name in needed}
+    usual = {name: 0.5 if meanings[name] == "dropout" else True for name in required}
     return partial(_arguments, {**usual, **given}, meanings)
 
 
@@ -133,11 +134,11 @@ def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Map
 
 def named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function that have names, without *args and **kwargs."""
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind not in several]
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter for parameter in parameters if parameter.kind not in ANY_NUMBER]
 
 
-def _needed(parameters: Iterable[inspect.Parameter], given: Collection[str]) -> list[str]:
+def needed(parameters: Iterable[inspect.Parameter], given: Collection[str] = ()) -> list[str]:
     """The names of the parameters without a default that are not given."""
     return [item.name for item in parameters if item.default is item.empty and item.name not in given]
 
@@ -270,10 +271,10 @@ def layer_of(parameter: str) -> str:
     return re.sub(r"[._]?(weight|bias)$", "", parameter) or parameter
 
 
-def listed(names: Iterable[str]) -> str:
-    """The names, separated by commas: the first MAX_NAMED, and how many more there are."""
+def listed(names: Iterable[str], most: int = MAX_NAMED) -> str:
+    """The names, separated by commas: the first `most`, and how many more there are."""
     names = list(dict.fromkeys(names))
-    return ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if names[MAX_NAMED:] else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
 
 
 def forward_of(module: Any, name: str) -> dict[str, str]:
@@ -286,7 +287,7 @@ def forward_of(module: Any, name: str) -> dict[str, str]:
     options = {meaning: by_meaning[meaning] for meaning in ("mask", "lengths", "is_causal") if meaning in by_meaning}
     if "attn_mask" in meanings:
         options["mask"] = "attn_mask"
-    required = _needed(parameters, options.values()) or [parameter.name for parameter in parameters[:1]]
+    required = needed(parameters, options.values()) or [parameter.name for parameter in parameters[:1]]
     return {**_inputs_of(required, meanings, name), **{parameter: meaning for meaning, parameter in options.items()}}
 
 

@@ -3,7 +3,7 @@
 import ast
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -154,13 +154,6 @@ def makes_models(name: str) -> bool:
     return name in contract_names() and contract_named(name).is_model
 
 
-def listed(names: Iterable[str]) -> str:
-    """The names, separated by commas: the first MAX_LISTED, and how many more there are."""
-    names = list(dict.fromkeys(names))
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(names[:MAX_LISTED]) + more
-
-
 def syntax_tree(source: bytes, name: str = "<unknown>") -> ast.Module:
     """The tree of a source, without its warnings. Raises as `ast.parse` does."""
     with _parser, warnings.catch_warnings():
@@ -276,12 +269,15 @@ def _literals(call: ast.Call) -> dict[str, Any]:
 def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...] | None:
     """The names of the parameters, of a class those of its instances; None for any."""
     if isinstance(node, ast.ClassDef):
-        methods = [
-            statement for statement in node.body if isinstance(statement, ast.FunctionDef) and statement.name in METHODS
-        ]
-        names = _parameters(methods[0]) if methods else None
+        method = _method(node)
+        names = _parameters(method) if method else None
         return names and names[1:]
     return None if node.args.kwarg else tuple(argument.arg for argument in _arguments(node))
+
+
+def _method(node: ast.ClassDef) -> ast.FunctionDef | None:
+    """The method that defines the parameters of an instance."""
+    return next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name in METHODS), None)
 
 
 def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
@@ -291,10 +287,8 @@ def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
 def _contract_shown(node: ast.FunctionDef | ast.ClassDef) -> str:
     """The contract other than attention that the parameters of a public function show; empty for none."""
     if isinstance(node, ast.ClassDef):
-        methods = [
-            statement for statement in node.body if isinstance(statement, ast.FunctionDef) and statement.name in METHODS
-        ]
-        return _contract_shown(methods[0]) if methods else ""
+        method = _method(node)
+        return _contract_shown(method) if method else ""
     if node.name.startswith("_") and node.name not in METHODS:
         return ""
     every = _arguments(node)

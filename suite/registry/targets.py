@@ -12,14 +12,15 @@ from pathlib import Path
 
 from attnsuite.model import UsageError
 from attnsuite.registry.backends import may_take_backend, parts, takes_backend, with_backend
-from attnsuite.registry.calls import check_signature, refuse_registered, with_signature
+from attnsuite.registry.calls import with_signature
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
-from attnsuite.registry.roles import CONTRACTS, WEIGHTED, meaning_of
-from attnsuite.registry.signatures import signature
-from attnsuite.registry.source import LAYERS, FileSource, decorated, listed, of_function, read
+from attnsuite.registry.roles import CONTRACTS, WEIGHTED, listed, meaning_of
+from attnsuite.registry.signatures import signature as signature_named
+from attnsuite.registry.signatures.signature import BY_USER
+from attnsuite.registry.source import LAYERS, MAX_LISTED, FileSource, decorated, of_function, read
 
 CALLED = re.compile(r"(.+:[\w.]+)(\(.*\))", re.DOTALL)
 """A target with the arguments of a class: `file.py:Attention(128, 4)`."""
@@ -59,8 +60,8 @@ def find(
         raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
     search = _Search(tuple(discover(root)), known, contract, signature=signature)
     targets = list(targets)
-    if signature:
-        check_signature(signature, targets)
+    if signature and not targets and signature_named(signature):
+        raise UsageError("--signature needs a target: name the file or module that has this signature")
     if not targets:
         return search.registered
     chosen: dict[str, Declaration] = {}
@@ -68,8 +69,10 @@ def find(
         _refuse_unreadable(target)
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
-            if signature:
-                refuse_registered(declaration.backend or declaration)
+            part = declaration.backend or declaration
+            if signature and part.signature_by[:1] != (BY_USER,) and not part.broken:
+                says = f"--signature is for files and modules; {part.full_name} is registered and declares its own"
+                raise UsageError(says)
             if not _same(twin, declaration):
                 homes = " and ".join("+".join(map(_place, parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; test them one by one")
@@ -125,8 +128,10 @@ def _words(declaration: Declaration, registered: Mapping[str, Declaration], know
 
     host, *_ = own = [declaration] if is_registered(declaration) else parts(declaration)
     target = "+".join(map(word, own))
-    source = read(Path(host.file)) if host.file else FileSource()
-    if is_registered(host) or host.contract == (_declared_contract(host) or _implied_contract(host, known, source)):
+    source = _source(host)
+    if is_registered(host) or host.contract == (
+        source.contract_of(host.function) or _implied_contract(host, known, source)
+    ):
         return (target,)
     return target, "--contract", host.contract
 
@@ -145,11 +150,6 @@ def _same(first: Declaration, second: Declaration) -> bool:
     return homes[0] == homes[1]
 
 
-def _declared_contract(declaration: Declaration) -> str | None:
-    """The contract that its decorator names."""
-    return read(Path(declaration.file)).contract_of(declaration.function) if declaration.file else None
-
-
 def _is_declared(declaration: Declaration) -> bool:
     """Whether it is decorated, or lies in a folder with the name of the default contract."""
     place = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
@@ -159,8 +159,11 @@ def _is_declared(declaration: Declaration) -> bool:
 
 
 def _is_decorated(declaration: Declaration) -> bool:
-    source = read(Path(declaration.file)) if declaration.file else FileSource()
-    return declaration.function in {each.name for each in source.decorated}
+    return declaration.function in {function.name for function in _source(declaration).decorated}
+
+
+def _source(declaration: Declaration) -> FileSource:
+    return read(Path(declaration.file)) if declaration.file else FileSource()
 
 
 def _implied_contract(declaration: Declaration, known: Sequence[str], source: FileSource) -> str:
@@ -177,7 +180,7 @@ def _implied_contract(declaration: Declaration, known: Sequence[str], source: Fi
 
 def _weighted_class(declaration: Declaration) -> str:
     """The class whose source makes layers with weights, or empty; that of an instance if it is one."""
-    source = read(Path(declaration.file)) if declaration.file else FileSource()
+    source = _source(declaration)
     name = declaration.function or source.top
     return dict(source.weighted).get(name, name if name in LAYERS else "")
 
@@ -253,11 +256,15 @@ class _Search:
 
     def _no_host(self, declarations: Sequence[Declaration]) -> str:
         """The message that these declarations take no backend."""
-        contract, name = declarations[0].contract, listed(_names(declarations))
+        contract, name = declarations[0].contract, listed(_names(declarations), MAX_LISTED)
         if contract == DEFAULT_CONTRACT:
             return f"{name} is tested as an attention, which takes no backend"
         takers = _names(each for each in self.everything if takes_backend(each) and each.contract == contract)
-        others = f"of {contract}, these do: {listed(takers)}" if takers else f"no implementation of {contract} does"
+        others = (
+            f"of {contract}, these do: {listed(takers, MAX_LISTED)}"
+            if takers
+            else f"no implementation of {contract} does"
+        )
         return f"{name} takes no parameter 'attention'; {others}"
 
     def _unknown(self, target: str) -> str:
@@ -276,7 +283,9 @@ class _Search:
         contract = target.partition("/")[0]
         contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
         there = _names(each for each in self.registered if each.contract == contract and each.backend is None)
-        return f"unknown {self.word} {target!r}; implementations of {contract} are: {listed(there) or 'none'}"
+        return (
+            f"unknown {self.word} {target!r}; implementations of {contract} are: {listed(there, MAX_LISTED) or 'none'}"
+        )
 
     def _of_path(self, file: Path, function: str) -> list[Declaration]:
         if not file.exists():
@@ -338,7 +347,7 @@ class _Search:
         """The declaration with its contract: that of the user or of the named signature, else of its decorator, its
         folder, its name or its parameters.
         """
-        theirs = signature(self.signature).contract if self.signature else DEFAULT_CONTRACT
+        theirs = signature_named(self.signature).contract if self.signature else DEFAULT_CONTRACT
         of_signature = theirs if theirs != DEFAULT_CONTRACT else ""
         contract = self.contract or of_signature or declared or _implied_contract(whole, self.known, source)
         return with_signature(replace(whole, contract=contract), self.signature)
