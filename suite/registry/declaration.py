@@ -101,28 +101,27 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Missing:
-    """An implementation whose declared library is not installed."""
-
+class _Unloaded:
     declaration: Declaration
     reason: str
-    status: ClassVar[Status] = Status.MISSING
 
     def __str__(self) -> str:
         return self.reason
 
 
 @dataclass(frozen=True)
-class Broken:
+class Missing(_Unloaded):
+    """An implementation whose declared library is not installed."""
+
+    status: ClassVar[Status] = Status.MISSING
+
+
+@dataclass(frozen=True)
+class Broken(_Unloaded):
     """An implementation that cannot be declared or imported."""
 
-    declaration: Declaration
-    reason: str
     printed: str = ""
     status: ClassVar[Status] = Status.ERROR
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 @overload

@@ -144,13 +144,12 @@ class Way:
 
 
 def as_layer(
-    target: Any, name: str, contract: str, given: Mapping[str, Any], written: Mapping[str, str]
+    made: type, name: str, contract: str, given: Mapping[str, Any], written: Mapping[str, str]
 ) -> tuple[Callable[..., Any], str]:
     """A function or factory of the contract that calls modules of this class, and a line about it.
 
     Raises `Uncallable` where no part of the contract has the module's parameters, and where each call raises.
     """
-    made = target if isinstance(target, type) else type(target)
     words = roles.words(made.__name__).replace("layer", "block").split("_")
     by_likeness = sorted(PARTS[contract], key=lambda part: _unlikeness(part.name, words))
     trials = product(by_likeness, TRIALS.get(contract, ({},)))

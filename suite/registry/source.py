@@ -21,15 +21,7 @@ UNDECORATED = "decorates no function with @implementation"
 MAX_LISTED = 12
 """Names in a message; of more, the others are counted."""
 MADE = ["Linear", "Conv1d", "Conv2d", "Embedding", "LayerNorm", "GRU", "LSTM", "MultiheadAttention"]
-LAYERS = frozenset(
-    [
-        "Parameter",
-        "TransformerEncoderLayer",
-        "TransformerDecoderLayer",
-        *MADE,
-        *(f"Lazy{name}" for name in MADE),
-    ]
-)
+LAYERS = {"Parameter", "TransformerEncoderLayer", "TransformerDecoderLayer", *MADE, *(f"Lazy{name}" for name in MADE)}
 """The names by which a source shows that a class of it has weights."""
 METHODS = ("__call__", "forward")
 """The methods that define the parameters of an instance: of a class, and of a module."""
@@ -291,13 +283,12 @@ def _contract_shown(node: ast.FunctionDef | ast.ClassDef) -> str:
         return _contract_shown(method) if method else ""
     if node.name.startswith("_") and node.name not in METHODS:
         return ""
-    every = _arguments(node)
-    named = every[: len(every) - len(node.args.kwonlyargs)]
-    optional = {parameter.arg for parameter in named[len(named) - len(node.args.defaults) :]}
+    positional = [*node.args.posonlyargs, *node.args.args]
+    required = positional[: len(positional) - len(node.args.defaults)]
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    optional |= {pair.arg for pair, default in pairs if default is not None}
-    names = [candidate.arg for candidate in every if candidate.arg != "self"]
-    return contract_of(names, [name for name in names if name not in optional])
+    required += [parameter for parameter, default in pairs if default is None]
+    every, needed = ([part.arg for part in group if part.arg != "self"] for group in (_arguments(node), required))
+    return contract_of(every, needed)
 
 
 def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:

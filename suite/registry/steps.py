@@ -3,8 +3,6 @@
 Each step gets the suite's model, the layer, a function that calls the module, and the arguments of the replaced step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

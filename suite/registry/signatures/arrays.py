@@ -1,7 +1,5 @@
 """The seam between PyTorch's tensors and the arrays of numpy, JAX and MLX."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache

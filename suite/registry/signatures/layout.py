@@ -1,7 +1,5 @@
 """Calls of a function in another library's order of axes, from the contract's order and back."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

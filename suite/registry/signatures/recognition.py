@@ -1,7 +1,5 @@
 """Recognises a function's signature by the names of its parameters, where these are unambiguous."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A call of the contract, as Python, rewritten as a call of a function with another library's signature."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence

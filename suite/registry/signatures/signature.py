@@ -22,7 +22,7 @@ SIGNATURES_OF = "attention"
 """The contract with most signatures of other libraries, whose functions are recognised among all."""
 ADAPTERS = Path(__file__).parent / "adapters"
 """One file for each signature; its name is the signature's."""
-ORDER = (
+ORDER = [
     "sdpa",
     "flash_attn",
     "xformers",
@@ -33,7 +33,7 @@ ORDER = (
     "huggingface",
     "mlx",
     "numpy",
-)
+]
 """The order in which messages list the signatures; others come last."""
 INPUTS = ("query", "key", "value")
 """What every signature of attention takes by position."""
@@ -127,7 +127,7 @@ class SignatureCall:
 
     def renamed(self, **names: str) -> dict[str, Any]:
         """The given options under a library's names, by the contract's."""
-        return {theirs: self.options[ours] for ours, theirs in names.items() if ours in self.options}
+        return renamed(self.options, **names)
 
     @property
     def returns_lse(self) -> bool:
@@ -153,6 +153,11 @@ OtherCall = Callable[[Callable[..., Any], Mapping[str, Any], Parameters], Any]
 def longest(ends: Tensor) -> int:
     """The largest length of packed items; 0 without items."""
     return int(ends.diff().max()) if len(ends) > 1 else 0
+
+
+def renamed(given: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """The given arguments under a library's names, by the contract's."""
+    return {theirs: given[ours] for ours, theirs in names.items() if ours in given}
 
 
 def softcap(given: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -9,8 +9,6 @@ zeros; −1 is a side of a window without a bound (its README and docstring). Wi
 in version 3, and has no gradient.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_inside

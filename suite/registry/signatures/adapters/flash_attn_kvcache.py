@@ -5,20 +5,17 @@ flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, ro
                         causal=False, window_size=(-1, -1), softcap=0.0, …)        page_table in FlashAttention 3
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first
-from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, marks, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, marks, renamed, sides
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
     """The lengths and causal in every call: causal is the contract's default and not FlashAttention's."""
     table = "page_table" if own is not None and "page_table" in own else "block_table"
-    names = {"key": "k", "value": "v", "block_table": table, "scale": "softmax_scale"}
-    options = {theirs: given[ours] for ours, theirs in names.items() if ours in given}
+    options = renamed(given, key="k", value="v", block_table=table, scale="softmax_scale")
     options |= {"window_size": sides(given["window"], -1)} if "window" in given else {}
     caches = given["query"], given["key_cache"], given["value_cache"]
     return first(

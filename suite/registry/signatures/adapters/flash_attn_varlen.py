@@ -5,19 +5,16 @@ flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_se
                        deterministic=False, return_attn_probs=False, block_table=None)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, sides, softcap
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, renamed, sides, softcap
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
     """The tensors and the largest lengths by position, as FlashAttention's own callers do; −1 is an unbounded side."""
-    options = {"softmax_scale": given["scale"]} if "scale" in given else {}
-    options |= {"causal": given["is_causal"]} if "is_causal" in given else {}
+    options = renamed(given, scale="softmax_scale", is_causal="causal")
     options |= {"window_size": sides(given["window"], -1)} if "window" in given else {}
     return first(function(*packed(given), **options, **softcap(given, "softcap")))
 

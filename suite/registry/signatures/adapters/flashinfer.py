@@ -8,8 +8,6 @@ heads, and `causal` is then ignored. Windows have a left side alone; a right sid
 (l, h), is in base 2.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item, with_all_axes

@@ -7,8 +7,6 @@ It is called once for each item and query. A window's position is that of the la
 one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@
 More parts are merged one after another, and one part with an empty one, (0, −∞).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

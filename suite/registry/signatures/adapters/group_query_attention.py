@@ -8,8 +8,6 @@ query, key, value and output are b l (h·d); seqlens_k is the total of each item
 and is always causal. Calls without new tokens give it the last cached ones as new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

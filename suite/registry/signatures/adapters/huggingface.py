@@ -7,8 +7,6 @@ causal are part of it as the most negative number of the dtype: a query that may
 module, functions read `training`, `is_causal` and `num_key_value_groups`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -9,8 +9,6 @@ query that may attend to nothing JAX returns the mean of the values, and NaN whe
 function that differs declares it (`empty_row`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attnsuite.registry.signatures.arrays import JAX

@@ -6,8 +6,6 @@
 that may attend to nothing gives the mean of the values, and NaN where a mask of −inf leaves it nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attnsuite.registry.signatures.arrays import MLX, NO_GRADIENT_OF_MLX

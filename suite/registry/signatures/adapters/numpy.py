@@ -1,7 +1,5 @@
 """Arrays of numpy under the contract's own names and axes: no gradient, no dropout, no bfloat16."""
 
-from __future__ import annotations
-
 from attnsuite.registry.signatures.arrays import NO_BFLOAT16, NO_GRADIENT, NUMPY
 from attnsuite.registry.signatures.layout import as_it_is
 from attnsuite.registry.signatures.signature import Signature

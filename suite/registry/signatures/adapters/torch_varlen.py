@@ -4,19 +4,17 @@ varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=N
             window_size=(-1, -1), enable_gqa=False, seqused_k=None, block_table=None, num_splits=None)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnsuite.registry.signatures.layout import first, packed
-from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, sides
+from attnsuite.registry.signatures.signature import Parameters, Signature, by_name, renamed, sides
 
 
 def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters) -> Any:
     """Causal as a right side of 0; grouped heads need `enable_gqa`."""
     left, right = sides(given.get("window"), -1)
-    options = {"scale": given["scale"]} if "scale" in given else {}
+    options = renamed(given, scale="scale")
     if given.get("is_causal") or given.get("window") is not None:
         options["window_size"] = (left, 0 if given.get("is_causal") else right)
     if given["query"].shape[-2] != given["key"].shape[-2]:

@@ -5,8 +5,6 @@
 The tutorial's queries and keys are equally many; causal is aligned at the first key.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_first

@@ -9,8 +9,6 @@ else the tensor that it stands for. Grouped heads are a fifth axis, (b, s, g, h,
 and values are expanded (docstring of `memory_efficient_attention`).
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable
