@@ -1,14 +1,14 @@
 """What a target may be, apart from a function: a class, whose instance is called, or a module in evaluation mode."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from attnsuite.contracts import contract, names
-from attnsuite.registry.declaration import Declaration, Uncallable
+from attnsuite.registry.declaration import Declaration, Uncallable, declared_by
 from attnsuite.registry.roles import CONTRACTS, WEIGHTED, listed, meaning_of, named_parameters, needed
 
 MAX_NAMED = 3
@@ -38,7 +38,7 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
         from attnsuite.registry.modules import as_function, owns_weights  # imports torch
 
         if contract_name in CONTRACTS and owns_weights(target):
-            written = declaration.weights or _declared_weights(target)
+            written = declaration.weights or declared_by(target).get("weights", {})
             function, says = as_function(target, name, arguments, written, contract_name)
             return function, replace(declaration, conversion=says, owns_weights=True)
     if is_model:
@@ -108,11 +108,6 @@ def _without_forward(module: Any) -> bool:
 def _constructed_with(target: Any) -> list[str]:
     """The names of the arguments of a class of modules, or of the class of a module."""
     return list(inspect.signature(target if isinstance(target, type) else type(target)).parameters)
-
-
-def _declared_weights(target: Any) -> Mapping[str, str]:
-    declared = getattr(target, "__attnsuite__", None)
-    return declared["weights"] if isinstance(declared, dict) else {}
 
 
 def _has_dropout(module: Any) -> bool:

@@ -167,6 +167,15 @@ def implementation(function: Callable[..., Any] | None = None, /, **arguments: A
     return declare if function is None else declare(function)
 
 
+def declared_by(target: Any) -> dict[str, Any]:
+    """The arguments of `@implementation` on an object; empty without it, or where its attributes raise."""
+    try:
+        declared = getattr(target, "__attnsuite__", None)
+    except Exception:  # whatever its __getattr__ raises
+        return {}
+    return declared if isinstance(declared, dict) else {}
+
+
 def _is_data(value: Any) -> bool:
     """Whether it consists of strings, numbers, lists and dicts: it is written to results, and compared."""
     if isinstance(value, Mapping):

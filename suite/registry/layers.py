@@ -639,8 +639,8 @@ def _attentions(
             sets[-1][role] = parameter
     return {
         parameter: tuple(own[letter] for letter in role)
-        for own, found in zip(places.values(), sets, strict=False)
-        for role, parameter in found.items()
+        for own, assigned in zip(places.values(), sets, strict=False)
+        for role, parameter in assigned.items()
     }
 
 

@@ -21,7 +21,7 @@ from attnsuite.model import UsageError
 from attnsuite.registry.backends import PARAMETER, with_backend
 from attnsuite.registry.callables import as_callable
 from attnsuite.registry.calls import adapt, library_of, parameters, with_signature
-from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, Uncallable
+from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, Uncallable, declared_by
 from attnsuite.registry.files import comes_from, imported_names, locate, module_of_file, on_path
 from attnsuite.registry.naming import taken_as_attention
 from attnsuite.registry.roles import listed
@@ -154,8 +154,8 @@ def from_function(
         module = ""  # a file that was imported by its path; a worker imports it so, too
     if not name:
         name = getattr(function, "__name__", type(function).__name__)
-        declared = _declared(function)
-        if declared is not None and source:
+        declared = declared_by(function)
+        if declared and source:
             name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
     try:
         whole = Declaration(contract, name, qualified, module, source, weights=weights or {})
@@ -263,18 +263,9 @@ def _has_numpy_alone(declaration: Declaration) -> bool:
     return "numpy" in names and "torch" not in names
 
 
-def _declared(function: Callable[..., Any]) -> Any:
-    """The arguments of `@implementation` on a function; None without it, or where its attributes raise."""
-    try:
-        return getattr(function, "__attnsuite__", None)
-    except Exception:  # whatever its __getattr__ raises
-        return None
-
-
 def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
     """The declaration, completed from the function: decorator and parameters."""
-    declared = _declared(function)
-    if isinstance(declared, dict):
+    if declared := declared_by(function):
         declaration = replace(declaration, **{key: declared[key] for key in ("requires", "lacks", "conventions")})
         if not declaration.signature:
             named = {key: declared[key] for key in ("signature", "signature_by") if declared.get(key)}

@@ -20,7 +20,7 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
-from attnsuite.registry.declaration import Uncallable
+from attnsuite.registry.declaration import Uncallable, declared_by
 from attnsuite.registry.layers import as_layer, as_parameters, near, unused
 from attnsuite.registry.roles import (
     ROLES,
@@ -298,8 +298,7 @@ class MultiHeadAttention:
             if "is_causal" in self.takes and not is_torch:
                 given["is_causal"] = True
             else:
-                declared = getattr(self.made, "__attnsuite__", None)
-                conventions = declared["conventions"] if isinstance(declared, dict) else {}
+                conventions = declared_by(self.made).get("conventions", {})
                 mask = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool, device=query.device).tril()
                 mask = mask ^ (conventions.get("bool_mask") == "may_not")
         if mask is not None:

@@ -27,16 +27,10 @@ MIN_SIMILARITY = 0.75
 def assumptions(declaration: Declaration) -> str:
     """What was assumed of an implementation, in a line before its results; empty where nothing was."""
     signed = recognition_note(declaration.full_name, declaration.signature, declaration.signature_by)
-    notes = _guessed(declaration), signed, declaration.assumption, misnamed(declaration)
+    file, name = Path(declaration.file).name, declaration.function
+    guessed = f"{declaration.full_name} is {file}:{name}; the file binds no {declaration.contract}"
+    notes = guessed * declaration.guessed, signed, declaration.assumption, misnamed(declaration)
     return "; ".join(filter(None, notes))
-
-
-def _guessed(declaration: Declaration) -> str:
-    """Which function of a file is tested, where none has the contract's name; or empty."""
-    if not declaration.guessed:
-        return ""
-    file = Path(declaration.file).name
-    return f"{declaration.full_name} is {file}:{declaration.function}; the file binds no {declaration.contract}"
 
 
 def misnamed(declaration: Declaration) -> str:

@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from attnsuite.model import UsageError
@@ -124,12 +123,12 @@ def constructor(
         return lambda sizes: {unknown[0]: Config(sizes, table)}
     _refuse_sizes(made, name, meanings, unknown)
     usual = {name: 0.5 if meanings[name] == "dropout" else True for name in required}
-    return partial(_arguments, {**usual, **given}, meanings)
 
+    def arguments(sizes: Mapping[str, Any]) -> dict[str, Any]:
+        known = {name: value for name, meaning in meanings.items() if (value := sizes.get(meaning)) is not None}
+        return {**usual, **given, **known}
 
-def _arguments(usual: Mapping[str, Any], meanings: Mapping[str, str], sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """The usual arguments, with the sizes in place of those that mean sizes."""
-    return {**usual, **{name: value for name, meaning in meanings.items() if (value := sizes.get(meaning)) is not None}}
+    return arguments
 
 
 def named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

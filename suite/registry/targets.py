@@ -60,7 +60,9 @@ def find(
         raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
     search = _Search(tuple(discover(root)), known, contract, signature=signature)
     targets = list(targets)
-    if signature and not targets and signature_named(signature):
+    if signature:
+        signature_named(signature)  # an unknown name is the first complaint
+    if signature and not targets:
         raise UsageError("--signature needs a target: name the file or module that has this signature")
     if not targets:
         return search.registered

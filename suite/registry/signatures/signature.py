@@ -57,7 +57,7 @@ def signature(name: str) -> Signature:
     if name not in names():
         raise UsageError(f"unknown signature {name!r}; there are: {', '.join(names())}")
     adapter: Signature = import_module(f"{__package__}.adapters.{name}").SIGNATURE
-    return adapter
+    return replace(adapter, name=name)
 
 
 @dataclass(frozen=True)
@@ -204,13 +204,14 @@ class Signature:
     The inputs are given by position, whatever their names, and all others by keyword.
     """
 
-    name: str
     function: str
     """The library's function that has it."""
     axes: str
     """Of query, key, value and output, in the library's letters: `b s h d`."""
     options: Mapping[str, tuple[str, ...]]
     """The contract's options that it can express, each with the alternative parameters that express it."""
+    name: str = ""
+    """That of its file."""
     contract: str = SIGNATURES_OF
     """The contract whose functions have it."""
     call: OtherCall | None = None

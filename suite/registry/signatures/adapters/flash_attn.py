@@ -25,7 +25,6 @@ def keywords(call: SignatureCall) -> dict[str, Any]:
 
 
 SIGNATURE = Signature(
-    name="flash_attn",
     function="flash_attn.flash_attn_func",
     axes="b s h d",
     options=by_name(

@@ -24,7 +24,6 @@ def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters
 
 
 SIGNATURE = Signature(
-    name="flash_attn_kvcache",
     function="flash_attn.flash_attn_with_kvcache",
     contract="kv_cache_attention",
     axes="b s h d",

@@ -20,7 +20,6 @@ def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters
 
 
 SIGNATURE = Signature(
-    name="flash_attn_varlen",
     function="flash_attn.flash_attn_varlen_func",
     contract="varlen_attention",
     axes="t h d",

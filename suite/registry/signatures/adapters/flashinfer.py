@@ -46,7 +46,6 @@ def _of_all_heads(call: SignatureCall) -> Any:
 
 
 SIGNATURE = Signature(
-    name="flashinfer",
     function="flashinfer.single_prefill_with_kv_cache",
     axes="s h d",
     options=by_name(

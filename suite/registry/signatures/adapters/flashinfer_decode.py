@@ -38,7 +38,6 @@ def query_by_query(theirs: Signature, function: Callable[..., Any], call: Signat
 
 
 SIGNATURE = Signature(
-    name="flashinfer_decode",
     function="flashinfer.single_decode_with_kv_cache",
     axes="s h d",
     options=by_name(scale="sm_scale", enable_gqa="", window="window_left"),

@@ -38,7 +38,6 @@ def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters
 
 
 SIGNATURE = Signature(
-    name="flashinfer_merge",
     function="flashinfer.merge_state",
     contract="merge_states",
     axes="s h d",

@@ -55,7 +55,6 @@ def _last(query: Any, caches: list[Any], lengths: Any) -> list[Any]:
 
 
 SIGNATURE = Signature(
-    name="group_query_attention",
     function="onnxruntime's operator GroupQueryAttention",
     contract="kv_cache_attention",
     axes="b l (h d)",

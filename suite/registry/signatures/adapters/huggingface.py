@@ -57,7 +57,6 @@ def with_module(theirs: Signature, function: Callable[..., Any], call: Signature
 
 
 SIGNATURE = Signature(
-    name="huggingface",
     function="an attention of transformers' AttentionInterface",
     axes="b h l d",
     before=("module",),

@@ -28,7 +28,6 @@ def keywords(call: SignatureCall) -> dict[str, Any]:
 
 
 SIGNATURE = Signature(
-    name="jax",
     function="jax.nn.dot_product_attention",
     axes="b t n h",
     options=by_name(

@@ -26,7 +26,6 @@ def keywords(call: SignatureCall) -> dict[str, Any]:
 
 
 SIGNATURE = Signature(
-    name="mlx",
     function="mlx.core.fast.scaled_dot_product_attention",
     axes="b h s d",
     options=by_name(attn_mask="mask", is_causal="mask", scale="scale", enable_gqa="", sinks="sinks"),

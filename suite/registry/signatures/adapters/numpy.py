@@ -5,7 +5,6 @@ from attnsuite.registry.signatures.layout import as_it_is
 from attnsuite.registry.signatures.signature import Signature
 
 SIGNATURE = Signature(
-    name="numpy",
     function="a function of numpy arrays, with the names of torch's scaled_dot_product_attention",
     axes="… h l e",
     options={name: (name,) for name in ("attn_mask", "is_causal", "scale", "enable_gqa", "window")},

@@ -7,7 +7,6 @@ OPTIONS = ["attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa", "window
 """The options of the contract, under its own names."""
 
 SIGNATURE = Signature(
-    name="sdpa",
     function="torch.nn.functional.scaled_dot_product_attention",
     axes="… h l e",
     options={name: (name,) for name in OPTIONS},

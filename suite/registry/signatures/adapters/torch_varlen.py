@@ -23,7 +23,6 @@ def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters
 
 
 SIGNATURE = Signature(
-    name="torch_varlen",
     function="torch.nn.attention.varlen.varlen_attn",
     contract="varlen_attention",
     axes="t h d",

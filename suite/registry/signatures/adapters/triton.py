@@ -17,7 +17,6 @@ def keywords(call: SignatureCall) -> dict[str, Any]:
 
 
 SIGNATURE = Signature(
-    name="triton",
     function="the attention of Triton's tutorial 06-fused-attention",
     axes="b h l d",
     options=by_name(is_causal="causal", scale="sm_scale"),

@@ -82,7 +82,6 @@ def layout(signature: Signature, function: Callable[..., Any], call: SignatureCa
 
 
 SIGNATURE = Signature(
-    name="xformers",
     function="xformers.ops.memory_efficient_attention",
     axes="b s h d",
     options=by_name(
