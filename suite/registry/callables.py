@@ -32,8 +32,11 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
     if arguments and not isinstance(target, type):
         raise Uncallable(f"{name} is no class: write it without the arguments {arguments}")
     is_model = contract_name in names() and contract(contract_name).is_model
-    if _is_module_or_class(target) and not (is_model and "weights" in _constructed_with(target)):
-        if _without_forward(target):
+    made = target if isinstance(target, type) else type(target)
+    if _is_module_or_class(target) and not (is_model and "weights" in inspect.signature(made).parameters):
+        from torch.nn import Module
+
+        if getattr(target.forward, "__func__", target.forward) is Module.forward:
             raise Uncallable(f"{name} is a module without a method forward")
         from attnsuite.registry.modules import as_function, owns_weights  # imports torch
 
@@ -97,17 +100,6 @@ def _is_module_or_class(target: Any) -> bool:
     from torch.nn import Module
 
     return is_module(target) or (isinstance(target, type) and issubclass(target, Module))
-
-
-def _without_forward(module: Any) -> bool:
-    from torch.nn import Module
-
-    return getattr(module.forward, "__func__", module.forward) is Module.forward
-
-
-def _constructed_with(target: Any) -> list[str]:
-    """The names of the arguments of a class of modules, or of the class of a module."""
-    return list(inspect.signature(target if isinstance(target, type) else type(target)).parameters)
 
 
 def _has_dropout(module: Any) -> bool:

@@ -151,7 +151,8 @@ def as_layer(
     Raises `Uncallable` where no part of the contract has the module's parameters, and where each call raises.
     """
     words = roles.words(made.__name__).replace("layer", "block").split("_")
-    by_likeness = sorted(PARTS[contract], key=lambda part: _unlikeness(part.name, words))
+    # a part is like a class with its words, and unlike one that lacks them
+    by_likeness = sorted(PARTS[contract], key=lambda part: sum(1 - 2 * (w in words) for w in part.name.split()))
     trials = product(by_likeness, TRIALS.get(contract, ({},)))
     layer, note = _fitting(lambda *trial: Layer(made, name, contract, given, written, *trial), trials)
     return layer.as_function(), "; ".join([*layer.notes(), *note])
@@ -174,11 +175,6 @@ def _fitting(make: Callable[..., Layer], trials: Iterable[tuple[Part, Given]]) -
     if differing:
         return differing[0], ["its result differs from the contract's formula in a trial call"]
     raise Uncallable(min(complaints, key=lambda says: (".forward takes " in says, len(says))))
-
-
-def _unlikeness(name: str, words: Sequence[str]) -> int:
-    """How little the name of a part is like the words of a class: words that it lacks count against it."""
-    return sum(-1 if word in words else 1 for word in name.split())
 
 
 class Layer:

@@ -63,7 +63,8 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         except BaseException as error:  # SystemExit and pytest's Skipped too
             problem = in_one_line(error) + _beside_a_package(declaration, error)
     if alone:
-        _keep_on_path(declaration)
+        folder = str(Path.cwd() if declaration.module else Path(declaration.file).resolve().parent)
+        sys.path.extend([folder] * (folder not in sys.path))
     if problem:
         return Broken(declaration, problem, printed())
     try:
@@ -71,12 +72,9 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     except (AmbiguousSignature, Uncallable) as error:
         if not declaration.own:
             return Broken(declaration, str(error).partition("\n")[0], printed())
-        says = (
-            f"{error}; {NUMPY_ALONE}"
-            if isinstance(error, AmbiguousSignature) and _has_numpy_alone(declaration)
-            else error
-        )
-        raise UsageError(f"{declaration.full_name}: {says}") from None
+        imported = imported_names(Path(declaration.file).read_bytes()) if declaration.file else []
+        is_numpy = isinstance(error, AmbiguousSignature) and "numpy" in imported and "torch" not in imported
+        raise UsageError(f"{declaration.full_name}: {error}{f'; {NUMPY_ALONE}' * is_numpy}") from None
     return missing_library(declaration) or Loaded(declaration, function, printed())
 
 
@@ -253,16 +251,6 @@ def _module(declaration: Declaration) -> ModuleType:
     return module_of_file(Path(declaration.file).resolve())
 
 
-def _keep_on_path(declaration: Declaration) -> None:
-    folders = [Path.cwd()] if declaration.module else [Path(declaration.file).resolve().parent]
-    sys.path.extend(str(folder) for folder in folders if str(folder) not in sys.path)
-
-
-def _has_numpy_alone(declaration: Declaration) -> bool:
-    names = imported_names(Path(declaration.file).read_bytes()) if declaration.file else []
-    return "numpy" in names and "torch" not in names
-
-
 def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
     """The declaration, completed from the function: decorator and parameters."""
     if declared := declared_by(function):
@@ -287,7 +275,8 @@ def chosen(module: ModuleType, file: Path, contract: str) -> str:
         return contract
     if isinstance(getattr(module, KERNELBENCH, None), type):
         return KERNELBENCH
-    if contract in _bound_by(file):
+    code = compile(syntax_tree(file.read_bytes()), str(file), "exec")
+    if contract in _names(code, ("STORE_NAME", "STORE_GLOBAL")):
         raise UsageError(f"{file.name} binds no {contract} when it is imported; {instead(module, file, contract)}")
     names = candidates(module, contract)
     if others := [name for name in names if name in contract_names()]:
@@ -349,13 +338,8 @@ def _is_foreign(name: str, value: Any) -> bool:
     return inspect.isbuiltin(value) or getattr(home, getattr(value, "__name__", name), None) is value
 
 
-def _bound_by(file: Path) -> frozenset[str]:
-    """The names that statements of a file may bind, with those that a function declares global."""
-    code = compile(syntax_tree(file.read_bytes()), str(file), "exec")
-    return frozenset(_names(code, ("STORE_NAME", "STORE_GLOBAL")))
-
-
 def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
+    """The names that statements of a file may bind, with those that a function declares global."""
     yield from (instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in operations)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

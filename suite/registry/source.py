@@ -165,7 +165,10 @@ def _parsed(source: bytes, file: Path) -> FileSource:
     names = _decorators(statements)
     defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     marked = [
-        (node, mark) for node in defined for mark in node.decorator_list if ast.unparse(_function_of(mark)) in names
+        (node, mark)
+        for node in defined
+        for mark in node.decorator_list
+        if ast.unparse(mark.func if isinstance(mark, ast.Call) else mark) in names
     ]
     return FileSource(
         _first_line(tree),
@@ -229,10 +232,6 @@ def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:
         elif isinstance(node, ast.Import):
             names |= {f"{alias.asname or alias.name}.implementation" for alias in node.names if alias.name in HOMES}
     return frozenset(names)
-
-
-def _function_of(decorator: ast.expr) -> ast.expr:
-    return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _function(node: ast.FunctionDef | ast.ClassDef, decorator: ast.expr) -> FunctionSource:

@@ -21,16 +21,11 @@ from attnsuite.registry.signatures.signature import Signature, SignatureCall, by
 def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by xformers' names; everything that hides keys is one bias."""
     options = call.renamed(dropout_p="p", scale="scale")
-    if call.is_causal and not {"attn_mask", "window"} & set(call.options) and (own := _lower_triangle()):
-        return {**options, "attn_bias": own}
+    own = getattr(sys.modules.get("xformers.ops"), "LowerTriangularMask", None)  # where xformers has been imported
+    if own is not None and call.is_causal and not {"attn_mask", "window"} & set(call.options):
+        return {**options, "attn_bias": own()}
     bias = _bias(call)
     return options if bias is None else {**options, "attn_bias": bias}
-
-
-def _lower_triangle() -> Any:
-    """xformers' own object, where xformers has been imported; else None."""
-    mask = getattr(sys.modules.get("xformers.ops"), "LowerTriangularMask", None)
-    return mask() if mask is not None else None
 
 
 def _bias(call: SignatureCall) -> Any:
