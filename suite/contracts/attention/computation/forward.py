@@ -193,10 +193,8 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
     "in_rank_3": ("in rank 3", lambda call: call.rank == 3),
     "without_grad_mode": ("without grad mode", lambda call: not torch.is_grad_enabled()),
     "without_gradient": ("if no gradient is wanted", lambda call: not call.wants_gradient),
-    "at_whole_tiles": (
-        "where queries and keys are multiples of 64",
-        lambda call: bool(call.queries and call.keys) and call.queries % 64 == 0 == call.keys % 64,
-    ),
+    "at_whole_tiles": ("where queries and keys are multiples of 64",
+        lambda call: bool(call.queries and call.keys) and call.queries % 64 == 0 == call.keys % 64),
     **{f"beyond_{n}_keys": (f"beyond {n} keys", partial(_more, "keys", n)) for n in (4096, 8192, 32768)},
     **{f"beyond_{n}_queries": (f"beyond {n} queries", partial(_more, "queries", n)) for n in (4096, 32768)},
     "beyond_64_heads": ("with more than 64 heads", partial(_more, "heads", 64)),
@@ -210,32 +208,22 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
     },
     "of_numpy": ("if it is a number of numpy", lambda call: type(call["scale"]).__module__ == "numpy"),
     "that_is_a_parameter": ("if it is a parameter", lambda call: isinstance(call["attn_mask"], torch.nn.Parameter)),
-    "that_is_no_float": (
-        "if its type is neither int nor float",
-        lambda call: call["scale"] is not None and type(call["scale"]) not in (int, float),
-    ),
+    "that_is_no_float": ("if its type is neither int nor float",
+        lambda call: call["scale"] is not None and type(call["scale"]) not in (int, float)),
     "without_keys": ("without keys", lambda call: not call.keys),
     "without_queries": ("without queries", lambda call: not call.queries),
-    "with_mask_and_no_items": (
-        "with a mask, where there are no items",
-        lambda call: call["attn_mask"] is not None and 0 in call.query.shape[:-2],
-    ),
+    "with_mask_and_no_items": ("with a mask, where there are no items",
+        lambda call: call["attn_mask"] is not None and 0 in call.query.shape[:-2]),
     "with_dropout_and_no_keys": ("without keys, with dropout", lambda call: not call.keys and call["dropout_p"] > 0),
-    "in_a_window_without_keys": (
-        "without keys, in a window",
-        lambda call: not call.keys and call["window"] is not None,
-    ),
-    "for_gradients_of_groups_without_keys": (
-        "without keys, with grouped heads and gradients",
-        lambda call: not call.keys and call.grouped and call.wants_gradient,
-    ),
+    "in_a_window_without_keys": ("without keys, in a window",
+        lambda call: not call.keys and call["window"] is not None),
+    "for_gradients_of_groups_without_keys": ("without keys, with grouped heads and gradients",
+        lambda call: not call.keys and call.grouped and call.wants_gradient),
     "without_queries_and_keys": ("without keys and queries", lambda call: not call.keys and not call.queries),
     "when_causal_without_keys": ("without keys, under causal", lambda call: not call.keys and call["is_causal"]),
-    "for_groups_without_queries": (
-        "without queries, with grouped heads",
-        lambda call: not call.queries and call.grouped,
-    ),
-}
+    "for_groups_without_queries": ("without queries, with grouped heads",
+        lambda call: not call.queries and call.grouped),
+}  # fmt: skip
 """The calls for which implementations have paths of their own, each in words."""
 
 
@@ -248,19 +236,11 @@ def in_places(
     name: str, says: str, mistake: Callable[[Condition], Function | StepChange], *places: str
 ) -> dict[str, Mutation]:
     """One mistake in several places; each place completes the name and the sentence."""
-    sources = {
-        "for_one_query": "decoding paths",
-        "without_grad_mode": "paths for evaluation",
-        "without_gradient": "kernels that take evaluation for granted",
-        "without_keys": "flash-attention issue 2470",
-        "without_queries": "flash-attention issue 2470",
-    }
-    return {
-        f"{name}_{place}": Mutation(
-            f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""), family=name
-        )
-        for place in places
-    }
+    sources = {"for_one_query": "decoding paths", "without_grad_mode": "paths for evaluation",
+        "without_gradient": "kernels that take evaluation for granted", "without_keys": "flash-attention issue 2470",
+        "without_queries": "flash-attention issue 2470"}  # fmt: skip
+    return {f"{name}_{place}": Mutation(f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""),
+        family=name) for place in places}  # fmt: skip
 
 
 def unless(seen: Callable[[Grid, AttentionCall], Any]) -> Callable[[Condition], Function]:

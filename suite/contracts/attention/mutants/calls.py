@@ -82,20 +82,17 @@ def _pointers(call: AttentionCall) -> list[tuple[int, ...]]:
 _planned, _alternating, _counted = _Last(), _Last(), _Last()
 
 
-@Whole.instead(
-    "attention",
+@Whole.instead("attention",
     "the last output is replayed when the pointers are the same, whatever they point to",
-    source="flashinfer starter-kit 21",
-)
+    source="flashinfer starter-kit 21")  # fmt: skip
 def replays_output_by_pointer(call: AttentionCall) -> Any:
     if "replay" not in _LEFT or _pointers(_LEFT["replay"][0]) != _pointers(call):
         _LEFT["replay"] = call, correct(call)  # the call's tensors stay, so no other tensor can get their pointers
     return _LEFT["replay"][1]
 
 
-@Whole.instead(
-    "attention", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143"
-)
+@Whole.instead("attention", "a call with the same shapes as the one before reuses its options",
+    source="flash-attention issue 2143")  # fmt: skip
 def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     last = _planned.alive()
     plain = last is not None and not any(
@@ -106,11 +103,9 @@ def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     return _planned.remember(call, correct(call))
 
 
-@Whole.instead(
-    "attention",
+@Whole.instead("attention",
     "when shapes alternate, A, B, A, the third call reads as many keys as the second",
-    source="flash-attention issue 2143",
-)
+    source="flash-attention issue 2143")  # fmt: skip
 def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     last, before = _alternating.alive(), _alternating.before
     used = call
@@ -119,9 +114,8 @@ def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     return _alternating.remember(call, correct(used))
 
 
-@Whole.instead(
-    "attention", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244"
-)
+@Whole.instead("attention", "the second call in a row misses the last key, as in a race",
+    source="flash-attention issues 414, 2244")  # fmt: skip
 def varies_between_calls(call: AttentionCall) -> Any:
     again = _counted.alive() is not None and call.keys > 1
     return _counted.remember(call, correct(with_first_keys(call, call.keys - 1) if again else call))
@@ -235,19 +229,12 @@ IN_DEFAULT_DTYPE = mutants(
             with_result(lambda output: output.detach().cpu().numpy())),
         "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output",
             with_result(lambda output: output.squeeze(0))),
-        "answers_in_default_dtype": Mutation(
-            "the output has torch's default dtype where that is wider",
-            lambda output, call: (
-                Dense.finish(output, call)
-                if torch.get_default_dtype() == torch.float32
-                else Dense.finish(output, call).to(torch.promote_types(call.query.dtype, torch.get_default_dtype()))
-            ),
-        ),
+        "answers_in_default_dtype": Mutation("the output has torch's default dtype where that is wider",
+            lambda output, call: (Dense.finish(output, call) if torch.get_default_dtype() == torch.float32
+            else Dense.finish(output, call).to(torch.promote_types(call.query.dtype, torch.get_default_dtype())))),
     },
-    factor={
-        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it",
-            lambda call: float(torch.tensor(factor(call)))),
-    },
+    factor={"makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it",
+        lambda call: float(torch.tensor(factor(call))))},
 )  # fmt: skip
 
 
@@ -320,10 +307,6 @@ def but_once(first: str, second: str) -> Any:
     return delivered
 
 
-def in_reused_buffers(gradients: Gradients, call: AttentionCall) -> Gradients:
-    return {name: None if gradient is None else _reused(name, gradient) for name, gradient in gradients.items()}
-
-
 KEPT = mutants(
     Recomputed,
     keep={
@@ -338,18 +321,16 @@ KEPT = mutants(
         "goes_back_with_the_last_scale": Mutation("the backward pass has the scale of the last call",
             with_the_last_scale),
     },
-    forget={
-        "spoils_memory_in_backward": Mutation(
-            "the backward pass writes over what the forward pass kept: a second one through the graph is wrong",
-            keeps_scratch)
-    },
-    restore={
-        "leaves_generator_turned_back": Mutation(
-            "the backward pass turns the generator back to draw again, and leaves it there", lambda state: None)
-    },
+    forget={"spoils_memory_in_backward": Mutation(
+        "the backward pass writes over what the forward pass kept: a second one through the graph is wrong",
+        keeps_scratch)},
+    restore={"leaves_generator_turned_back": Mutation(
+        "the backward pass turns the generator back to draw again, and leaves it there", lambda state: None)},
     deliver={
         "hands_out_gradients_in_reused_buffers": Mutation(
-            "gradients lie in buffers that the next backward pass overwrites", in_reused_buffers),
+            "gradients lie in buffers that the next backward pass overwrites",
+            lambda gradients, call: {name: None if gradient is None else _reused(name, gradient)
+            for name, gradient in gradients.items()}),
         "loses_key_gradient_of_one_tensor": Mutation(
             "where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
         "loses_value_gradient_of_one_tensor": Mutation(
@@ -358,9 +339,8 @@ KEPT = mutants(
 )  # fmt: skip
 
 
-@Whole.instead(
-    "attention", "where a gradient is wanted the generator is not moved on: each step drops the same weights"
-)
+@Whole.instead("attention",
+    "where a gradient is wanted the generator is not moved on: each step drops the same weights")  # fmt: skip
 def holds_generator_in_training(call: AttentionCall) -> Any:
     before = torch.get_rng_state()
     output = correct(call)

@@ -178,17 +178,12 @@ MUTANTS = mutants(
         "adds_first_value": Mutation("the first value is added to every output",
             lambda weights, value, call: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
     },
-    bool_mask={
-        "fills_with_lowest_number": Mutation(
-            "masked scores become the most negative number, so that an empty row attends to all",
-            lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min)),
-    },
-    float_mask={
-        "adds_float_mask_twice": Mutation("a float mask is added twice", lambda scores, mask, call: scores + 2 * mask),
-    },
-    finish={
-        "gives_nan_without_keys": Mutation("no keys at all give NaN",
-            with_arguments(output=lambda output, call: output if call.keys else output + math.nan),
-            "0/0 in the normalisation"),
-    },
+    bool_mask={"fills_with_lowest_number": Mutation(
+        "masked scores become the most negative number, so that an empty row attends to all",
+        lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min))},
+    float_mask={"adds_float_mask_twice": Mutation("a float mask is added twice",
+        lambda scores, mask, call: scores + 2 * mask)},
+    finish={"gives_nan_without_keys": Mutation("no keys at all give NaN",
+        with_arguments(output=lambda output, call: output if call.keys else output + math.nan),
+        "0/0 in the normalisation")},
 )  # fmt: skip

@@ -25,13 +25,9 @@ def _clipped(name: str, gradient: Tensor | None) -> Tensor | None:
 
 
 def _times(name: str) -> dict[str, Mutation]:
-    return {
-        f"{verb}_{name}_gradient": Mutation(f"the {name}'s gradient {words}", with_result(change))
-        for verb, words, change in (
-            ("doubles", "is twice as large", lambda gradient: 2 * gradient),
-            ("negates", "has the wrong sign", torch.neg),
-        )
-    }
+    return {f"{verb}_{name}_gradient": Mutation(f"the {name}'s gradient {words}", with_result(change))
+        for verb, words, change in (("doubles", "is twice as large", lambda gradient: 2 * gradient),
+        ("negates", "has the wrong sign", torch.neg))}  # fmt: skip
 
 
 def turned_back(scores: Tensor) -> Tensor:
@@ -99,9 +95,7 @@ MUTANTS = mutants(
         "rounds_scores_gradient_to_half": Mutation("the gradient of the scores is rounded to bfloat16",
             with_result(rounded(torch.bfloat16))),
     },
-    query_gradient={
-        **_times("query"),
-    },
+    query_gradient={**_times("query")},
     key_gradient={
         **_times("key"),
         "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0",
@@ -114,20 +108,14 @@ MUTANTS = mutants(
             lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output),
         "passes_output_gradient_to_value": Mutation(
             "where the shapes allow it, the value's gradient is the output's, without the weights",
-            lambda kept_weights, d_output, saved: (
-                d_output.clone()
-                if d_output.shape == saved.value.shape
-                else Backward.value_gradient(kept_weights, d_output, saved)
-            ),
-        ),
+            lambda kept_weights, d_output, saved: (d_output.clone() if d_output.shape == saved.value.shape
+            else Backward.value_gradient(kept_weights, d_output, saved))),
         "value_gradient_off_by_one_percent": Mutation("the value's gradient is 1 % too large",
             with_result(one_percent_off)),
         "value_gradient_lacks_weights": Mutation(
             "the value's gradient is the mean of the output's over the keys, without the weights",
-            with_result(
-                lambda gradient: gradient.mean(-2, keepdim=True).expand_as(gradient) if gradient.numel() else gradient
-            ),
-        ),
+            with_result(lambda gradient: gradient.mean(-2, keepdim=True).expand_as(gradient) if gradient.numel()
+            else gradient)),
     },
     deliver={
         "stops_gradient_at_weights": Mutation("the weights are detached: the gradients of query and key are 0",
@@ -169,11 +157,8 @@ def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tenso
     return gradient * (1 + last.to(gradient.dtype)).unsqueeze(-1)
 
 
-@Backward.instead(
-    "value_gradient",
-    "the value's gradient is summed in the half type, query after query",
-    dtypes=("float16", "bfloat16"),
-)
+@Backward.instead("value_gradient", "the value's gradient is summed in the half type, query after query",
+    dtypes=("float16", "bfloat16"))  # fmt: skip
 def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
     total = Backward.value_gradient(kept_weights[..., :0, :], d_output[..., :0, :], saved)
     for row in range(saved.call.queries):
@@ -182,11 +167,9 @@ def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: S
     return total
 
 
-@Backward.instead(
-    "query_gradient",
+@Backward.instead("query_gradient",
     "the gradient of the last query is 0 where the queries modulo 128 leave 127",
-    source="pytorch issues 196678, 153799",
-)
+    source="pytorch issues 196678, 153799")  # fmt: skip
 def loses_last_query_gradient_at_127_of_128(flow: Flow, saved: Saved) -> Tensor:
     gradient = Backward.query_gradient(flow, saved)
     if saved.call.queries % 128 != 127:

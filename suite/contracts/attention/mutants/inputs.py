@@ -100,11 +100,9 @@ def with_strides_of_query(call: AttentionCall) -> AttentionCall:
 STRIDES = "pytorch issues 112577, 181133; flash-attention issue 2665"
 HEADS = mutants(
     Whole,
-    attention={
-        "attends_over_heads": Mutation(
-            "... h l e is read as ... l h e, where the sizes allow it: heads attend to heads", over_heads,
-            "onnx issue 7118")
-    },
+    attention={"attends_over_heads": Mutation(
+        "... h l e is read as ... l h e, where the sizes allow it: heads attend to heads", over_heads,
+        "onnx issue 7118")},
 )  # fmt: skip
 
 
@@ -145,25 +143,13 @@ def with_all_heads(call: AttentionCall) -> AttentionCall:
     return replace(call, key=key, value=value)
 
 
-def without_negative_dropout(call: AttentionCall) -> AttentionCall:
-    return call.but(dropout_p=max(call["dropout_p"], 0.0))
-
-
 def bent(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Condition], StepChange]:
     """Bad input that is changed to valid input, in one place alone."""
     return lambda here: with_arguments(call=lambda call: change(call) if here(call) else call)
 
 
-CHECKED_PLACES = (
-    "when_causal",
-    "with_scale",
-    "in_window",
-    "with_mask",
-    "in_groups",
-    "for_one_query",
-    "in_rank_3",
-    "in_rank_2",
-)
+CHECKED_PLACES = ("when_causal", "with_scale", "in_window", "with_mask", "in_groups", "for_one_query", "in_rank_3",
+    "in_rank_2")  # fmt: skip
 """Places whose paths may lack the checks of the usual one."""
 CHECKING = mutants(
     Dense,
@@ -175,11 +161,9 @@ CHECKING = mutants(
         "reads_into_next_head": Mutation("the last key and value of a head are the next head's first",
             with_arguments(call=lambda call: _into_the_next(-3, call)), "off-by-one strides"),
     },
-    softmax={
-        "returns_mean_of_values": Mutation("query and key are ignored: the output is the mean of the values",
-            with_arguments(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
-            "passes many fixed tolerances"),
-    },
+    softmax={"returns_mean_of_values": Mutation("query and key are ignored: the output is the mean of the values",
+        with_arguments(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
+        "passes many fixed tolerances")},
     finish={
         "repeats_first_items_answer": Mutation("all batch items get the first item's output",
             with_result(lambda output, call: output[:1].expand_as(output).clone() if _of_items(call) else output),
@@ -219,8 +203,8 @@ CHECKING = mutants(
             bent(with_one_length), *CHECKED_PLACES),
         **in_places("accepts_mismatched_widths", "a query and key of different widths are accepted",
             bent(with_one_width), *CHECKED_PLACES),
-        **in_places("accepts_negative_dropout", "a negative dropout_p is accepted as 0", bent(without_negative_dropout),
-            "with_mask", "in_rank_3", "in_rank_2"),
+        **in_places("accepts_negative_dropout", "a negative dropout_p is accepted as 0",
+            bent(lambda call: call.but(dropout_p=max(call["dropout_p"], 0.0))), "with_mask", "in_rank_3", "in_rank_2"),
         "accepts_masks_that_expand": Mutation(
             "a mask with more queries, keys, heads or items than there are expands the output",
             with_arguments(call=expanded_by_mask),
@@ -235,8 +219,6 @@ CHECKING = mutants(
         "accepts_mismatched_lengths": Mutation("keys and values of different lengths are accepted: the longer are cut",
             with_arguments(call=with_one_length), "pytorch, scaled_dot_product_attention on a CPU"),
     },
-    combine={
-        "refuses_narrow_values": Mutation("values narrower than the query raise an error",
-            with_arguments(value=refuses_narrow_values), "pytorch issue 176767"),
-    },
+    combine={"refuses_narrow_values": Mutation("values narrower than the query raise an error",
+        with_arguments(value=refuses_narrow_values), "pytorch issue 176767")},
 )  # fmt: skip

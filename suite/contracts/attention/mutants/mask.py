@@ -30,19 +30,6 @@ def _changed(change: Change) -> Callable[[AttentionCall], Any]:
     return lambda call: None if call["attn_mask"] is None else change(call["attn_mask"], call)
 
 
-def _ignored(where: Callable[[AttentionCall], bool]) -> Callable[[AttentionCall], Any]:
-    return lambda call: None if where(call) else call["attn_mask"]
-
-
-def _transposed(mask: Tensor, call: AttentionCall) -> Tensor:
-    return mask.transpose(-1, -2) if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask
-
-
-def _heads_as_batch(mask: Tensor, call: AttentionCall) -> Tensor:
-    fits = mask.dim() == 3 and call.rank == 4 and mask.shape[0] in (1, call.query.shape[0])
-    return mask.unsqueeze(1) if fits else mask
-
-
 def _only(axis: int, place: int) -> Change:
     """The mask at one place of an axis that it is broadcast over, nothing masked elsewhere."""
 
@@ -72,10 +59,8 @@ def _open_last(axis: int) -> Change:
 
 TILES = mutants(
     Tiled,
-    mask_part={
-        "rereads_first_rows_of_mask": Mutation("each tile of 128 queries reads the first rows of the mask",
-            lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys))),
-    },
+    mask_part={"rereads_first_rows_of_mask": Mutation("each tile of 128 queries reads the first rows of the mask",
+        lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys)))},
 )  # fmt: skip
 
 
@@ -87,20 +72,16 @@ def _empty(mask: Tensor) -> Tensor:
     return ~mask.any(-1, keepdim=True)
 
 
-@Dense.instead(
-    "bool_mask",
+@Dense.instead("bool_mask",
     "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN",
-    source="darts issue 3087",
-    dtypes=("float16",),
-)
+    source="darts issue 3087", dtypes=("float16",))  # fmt: skip
 def fill_overflows_in_half(scores: Tensor, mask: Tensor, call: AttentionCall) -> Tensor:
     scores = bool_mask(scores, mask, call)
     return scores.masked_fill(_empty(mask), math.nan) if call.query.dtype == torch.float16 else scores
 
 
-@Whole.instead(
-    "attention", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1"
-)
+@Whole.instead("attention", "a boolean mask is applied after the softmax, without renormalising",
+    source="documents: doc-003 3.5.1")  # fmt: skip
 def masks_after_softmax(call: AttentionCall) -> Any:
     if not _is_bool(call):
         return correct(call)
@@ -168,22 +149,6 @@ def fills(call: Call, reply: Reply) -> list[str]:
     return [f"{number:g}".replace("e+0", "e").replace("e+", "e") for number in FILLS] if hides else []
 
 
-def fills_with(number: str) -> Callable[..., Tensor]:
-    return lambda scores, mask, call: scores.masked_fill(~mask, -float(number))
-
-
-def adds_to_masked(number: str) -> Callable[..., Tensor]:
-    return lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -float(number)
-
-
-def fills_future_with(number: str) -> Callable[..., Tensor]:
-    return lambda scores, seen: scores.masked_fill(~seen, -float(number))
-
-
-def adds_to_future(number: str) -> Callable[..., Tensor]:
-    return lambda scores, seen: scores + (~seen).to(scores.dtype) * -float(number)
-
-
 def _filled(call: AttentionCall) -> AttentionCall:
     mask = call["attn_mask"]
     if mask is None:
@@ -199,10 +164,11 @@ def _filled(call: AttentionCall) -> AttentionCall:
 AROUND = mutants(
     Dense,
     mask={
-        **in_places("ignores_mask", "the mask is ignored", _ignored, "when_grouped", "with_dropout", "for_one_query",
-            "in_rank_3", "without_grad_mode"),
+        **in_places("ignores_mask", "the mask is ignored", lambda where: lambda call: None if where(call)
+            else call["attn_mask"], "when_grouped", "with_dropout", "for_one_query", "in_rank_3", "without_grad_mode"),
         "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged",
-            _changed(_transposed)),
+            _changed(lambda mask, call: mask.transpose(-1, -2) if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2]
+            else mask)),
         "uses_first_heads_mask": Mutation("the first head's mask is used for all heads",
             _changed(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
         "uses_first_items_mask": Mutation("the first batch item's mask is used for all items",
@@ -212,7 +178,8 @@ AROUND = mutants(
         "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries",
             _changed(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
         "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys",
-            _changed(_heads_as_batch), "documents: doc-001 E7"),
+            _changed(lambda mask, call: mask.unsqueeze(1) if (mask.dim() == 3 and call.rank == 4
+            and mask.shape[0] in (1, call.query.shape[0])) else mask), "documents: doc-001 E7"),
         "applies_broadcast_mask_to_first_query": Mutation(
             "a mask that holds for all queries is applied to the first query only", _changed(_only(-2, 0)),
             "tt-metal issue 39910"),
@@ -245,9 +212,11 @@ AROUND = mutants(
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
         "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
             lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
-        **at_sizes("fills_with_minus_{}", "masked scores become −{}, not −∞: an empty row attends to all", fills_with,
-            "1e9", "1e5", source="documents: doc-001 E8", fit=fills),
-        **at_sizes("adds_minus_{}_to_masked", "−{} is added to masked scores in place of −∞", adds_to_masked, "10000",
+        **at_sizes("fills_with_minus_{}", "masked scores become −{}, not −∞: an empty row attends to all",
+            lambda number: lambda scores, mask, call: scores.masked_fill(~mask, -float(number)), "1e9", "1e5",
+            source="documents: doc-001 E8", fit=fills),
+        **at_sizes("adds_minus_{}_to_masked", "−{} is added to masked scores in place of −∞",
+            lambda number: lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -float(number), "10000",
             source="onnxruntime issue 14363", fit=fills),
         "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
@@ -255,10 +224,11 @@ AROUND = mutants(
     },
     fill={
         **at_sizes("fills_future_with_minus_{}",
-            "scores hidden by position become −{}, so that an empty row attends to all", fills_future_with, "1e9", "1e5",
-            fit=fills),
+            "scores hidden by position become −{}, so that an empty row attends to all",
+            lambda number: lambda scores, seen: scores.masked_fill(~seen, -float(number)), "1e9", "1e5", fit=fills),
         **at_sizes("adds_minus_{}_to_future", "−{} is added to scores hidden by position, in place of −∞",
-            adds_to_future, "10000", source="onnxruntime issue 14363", fit=fills),
+            lambda number: lambda scores, seen: scores + (~seen).to(scores.dtype) * -float(number), "10000",
+            source="onnxruntime issue 14363", fit=fills),
     },
     float_mask={
         "reads_float_mask_as_ones_and_zeros": Mutation(

@@ -12,14 +12,7 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import (
-    Condition,
-    Dense,
-    Whole,
-    at,
-    correct,
-    in_places,
-)
+from attnsuite.contracts.attention.computation.forward import Condition, Dense, Whole, at, correct, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.features.mask import is_bool
 from attnsuite.contracts.attention.mutants.inputs import misread
@@ -56,25 +49,9 @@ def tiled_heads(call: AttentionCall) -> AttentionCall:
     return call.changed(lambda tensor: tensor[..., which, :, :], "key", "value")
 
 
-def _with_first_head(call: AttentionCall) -> AttentionCall:
-    if not call.grouped:
-        return call
-    return call.changed(lambda tensor: tensor[..., :1, :, :].expand_as(tensor), "key", "value")
-
-
-def _narrow(call: AttentionCall) -> AttentionCall:
-    if call.value_width == call.width or not call.value_width:
-        return call
-    return call.changed(lambda value: with_zero_columns(value, call.value_width - 1), "value")
-
-
 def _first_row_of_mask(call: AttentionCall) -> AttentionCall:
     mask = call["attn_mask"]
     return call if mask is None or mask.dim() < 2 else call.but(attn_mask=mask[..., :1, :].expand_as(mask))
-
-
-def aligned_at_end(call: AttentionCall) -> AttentionCall:
-    return replace(call, conventions={**call.conventions, "causal": "lower_right"})
 
 
 def _refused(call: AttentionCall) -> AttentionCall:
@@ -86,40 +63,6 @@ TALL = ("beyond_4096_queries", "beyond_32768_queries")
 WIDE = ("beyond_4096_keys", "beyond_8192_keys", "beyond_32768_keys")
 THREADS = ("on_4_threads", "on_6_threads", "on_8_threads")
 MET = ("in_groups_of_3_over_16_keys", "in_groups_of_7_over_16_keys")
-CALLS = mutants(
-    Whole,
-    attention={
-        **in_places("ignores_bool_mask", "a boolean mask is ignored", _of_kind(True), TILES, *WIDE, *TALL, *MET,
-            *THREADS, "beyond_32_items", "beyond_the_grid", "for_one_query"),
-        **in_places("ignores_float_mask", "a float mask is ignored", _of_kind(False), TILES, *WIDE, *TALL,
-            "beyond_64_heads", "for_one_query", "that_is_a_parameter"),
-        **in_places("uses_first_querys_mask", "the mask's first row is used for all queries", _only(_first_row_of_mask),
-            *TALL),
-        **in_places("ignores_causal", "is_causal is ignored", _without("is_causal", False), TILES, *TALL, *THREADS,
-            "without_grad_mode"),
-        **in_places("ignores_window", "the window is ignored", _without("window"), TILES, *TALL, *MET),
-        **in_places("ignores_scale", "a given scale is ignored", _without("scale"), TILES, *WIDE, *TALL, "of_numpy",
-            "that_is_no_float", "without_grad_mode"),
-        **in_places("ignores_dropout", "dropout is ignored", _without("dropout_p", 0.0), TILES,
-            "for_one_query", "without_gradient", "without_grad_mode"),
-        **in_places("reads_first_key_head", "with grouped heads, all query heads read the first key head",
-            _only(_with_first_head), "without_grad_mode", "for_one_query"),
-        **in_places("tiles_key_heads", "query head i reads key head i mod g", _only(tiled_heads), TILES, *WIDE, *TALL,
-            *(f"in_groups_of_{n}" for n in (3, 5, 6, 7, 12, 16)), "beyond_64_heads", "beyond_the_grid", *THREADS),
-        **in_places("crops_values", "the last column of values of another width is 0", _only(_narrow), TILES, *WIDE),
-        **in_places("aligns_causal_at_the_end", "causal is aligned at the lower right", _only(aligned_at_end), TILES,
-            "with_mask"),
-        **in_places("drops_last_key", "the last key is not read",
-            _only(lambda call: with_first_keys(call, call.keys - 1)), *THREADS),
-        **in_places("refuses_call", "an error is raised", _only(_refused), "in_rank_2", "in_rank_3", "when_grouped",
-            "without_keys", "without_queries", "with_mask_and_no_items", "with_dropout_and_no_keys",
-            "in_a_window_without_keys", "for_gradients_of_groups_without_keys", "without_queries_and_keys",
-            "when_causal_without_keys", "for_groups_without_queries"),
-    },
-)  # fmt: skip
-
-
-# Widths
 
 
 def _in_tiles(call: AttentionCall) -> bool:
@@ -151,17 +94,6 @@ def _loses_pair(width: int, value_width: int) -> StepChange:
 
 
 PAIRS = ((192, 128), (576, 512), (64, 32), (128, 64))
-WIDTHS = mutants(
-    Whole,
-    attention={
-        **{f"crops_width_{n}_in_tiles": Mutation(
-            f"at width {n} and more than 64 queries and keys, the last eight components are not read", _crops_width(n))
-            for n in (40, 48, 80, 96, 112, 160, 192, 224, 320, 576)},
-        **{f"loses_column_at_widths_{e}_{v}": Mutation(
-            f"at width {e} and value width {v}, beyond a tile, the last column is 0", _loses_pair(e, v))
-            for e, v in PAIRS},
-    },
-)  # fmt: skip
 
 
 def _half_of_value_gradient(gradient: Tensor, saved: Saved) -> Tensor:
@@ -170,9 +102,6 @@ def _half_of_value_gradient(gradient: Tensor, saved: Saved) -> Tensor:
         return gradient
     lost = torch.arange(value_width) // 32 == value_width // 2 // 32
     return gradient.masked_fill(lost & (torch.arange(value_width) < value_width // 2), 0.0)
-
-
-# Gradients
 
 
 def _lost_together(lost: str, *wanted: str) -> StepChange:
@@ -221,49 +150,6 @@ TOGETHER = {
     "mask_beside_value": ("attn_mask", "value", "attn_mask"),
     "mask_beside_query": ("attn_mask", "query", "attn_mask"),
 }
-BACKWARD = mutants(
-    Backward,
-    deliver={
-        f"loses_gradient_of_{name}": Mutation(
-            f"where gradients of {' and '.join(wanted)} alone are wanted, that of {lost} is 0",
-            _lost_together(lost, *wanted))
-        for name, (lost, *wanted) in TOGETHER.items()
-    },
-    value_gradient={
-        "loses_value_gradient_beside_wide_keys": Mutation(
-            "at widths from 128 on, columns of the value's gradient are lost where no 64 divide its width",
-            with_result(_half_of_value_gradient), "flash-attention issue 2552"),
-        "loses_value_gradient_at_whole_tiles": Mutation(
-            "where queries and keys are multiples of 64, the last value has no gradient", _without_last_key(at(TILES))),
-    },
-    key_gradient={
-        **{f"loses_key_gradient_beyond_{n}_keys": Mutation(f"beyond {n} keys there is no gradient of the key",
-            with_result(lambda gradient, saved, n=n: _in_largest(gradient, saved, n) if saved.call.keys > n else
-            gradient)) for n in (4096, 32768)},
-        "loses_key_gradient_of_odd_groups": Mutation(
-            "with 5, 6 or 7 query heads to a key head, the last key has no gradient",
-            _without_last_key(lambda call: call.heads // call.key_heads in (5, 6, 7))),
-        "loses_key_gradient_at_widths_between": Mutation(
-            "at widths of 40, 112, 160 and 224 the last key has no gradient beyond a tile",
-            _without_last_key(lambda call: call.width in (40, 112, 160, 224) and _in_tiles(call))),
-        "loses_key_gradient_beyond_the_grid": Mutation("with more than 65,535 matrices the last key has no gradient",
-            _without_last_key(at("beyond_the_grid"))),
-    },
-    query_gradient={
-        **{f"loses_query_gradient_beyond_{n}_queries": Mutation(
-            f"beyond {n} queries there is no gradient of the query",
-            with_result(lambda gradient, saved, n=n: _in_largest(gradient, saved, n) if saved.call.queries > n else
-            gradient)) for n in (4096, 32768)},
-    },
-    mask_gradient={
-        "loses_mask_gradient_at_whole_tiles": Mutation(
-            "where queries and keys are multiples of 64, the last column of the mask's gradient is 0",
-            _mask_gradient(lambda d_scores, mask: d_scores.shape[-1] % 64 == 0 == d_scores.shape[-2] % 64)),
-        "loses_mask_gradient_beyond_4096_keys": Mutation(
-            "beyond 4,096 keys the last column of the mask's gradient is 0",
-            _mask_gradient(lambda d_scores, mask: d_scores.shape[-1] > 4096)),
-    },
-)  # fmt: skip
 
 
 @Backward.instead("weights_gradient", "with one query, the gradient of dropped weights reaches the mask",
@@ -271,9 +157,6 @@ BACKWARD = mutants(
 def forgets_dropout_in_gradient_of_one_query(d_output: Tensor, value: Tensor, keep: Tensor | float) -> Tensor:
     products = d_output @ value.transpose(-1, -2)
     return products * keep if isinstance(keep, float) or products.shape[-2] > 1 else products / (1 - 0.4)
-
-
-# Layouts
 
 
 def shared(tensor: Tensor, axis: int) -> bool:
@@ -329,7 +212,103 @@ def _mask_with(change: Callable[[Any, AttentionCall], Any]) -> Any:
     return lambda call: change(call["attn_mask"], call)
 
 
-LAYOUTS = mutants(
+def _floor(start: float) -> Callable[[Tensor, AttentionCall], Tensor]:
+    """The running maximum starts at a finite number, so that rows below it vanish."""
+
+    def softmax(scores: Tensor, call: AttentionCall) -> Tensor:
+        if not scores.shape[-1]:
+            return Dense.softmax(scores, call)
+        largest = scores.detach().amax(-1, keepdim=True).clamp(min=start)
+        exponentials = (scores - largest).exp()
+        total = exponentials.sum(-1, keepdim=True)
+        return exponentials / total.masked_fill(total == 0, 1.0)
+
+    return softmax
+
+
+def _shifting(count: int) -> Callable[[Tensor, float], Tensor]:
+    """Each seed has a stream; each call reads it from `count` places later on."""
+    left: dict[int, int] = {}
+
+    def step(weights: Tensor, p: float) -> Tensor:
+        seed = torch.initial_seed()
+        fresh = bool((torch.get_rng_state() == torch.Generator().manual_seed(seed).get_state()).all())
+        calls = left[seed] = 0 if fresh else left.get(seed, 0) + 1
+        torch.rand(1)
+        stream = torch.rand(weights.numel() + calls * count, generator=torch.Generator().manual_seed(seed))
+        drawn = stream[calls * count :].reshape(weights.shape) >= p
+        return weights * drawn / (1 - p if p < 1 else 1.0)
+
+    return step
+
+
+_FIRST: dict[Any, bool] = {}
+"""Whether the first call of a dtype and width was aligned, by mutant."""
+
+
+def _specialised(name: str, aligned: bool, here: Condition = lambda call: True) -> Any:
+    """Later calls are computed as the first one of their dtype and width: in whole vectors of keys, or one by one."""
+
+    def attention(call: AttentionCall) -> Any:
+        key = name, call.query.dtype, call.width
+        first = _FIRST.setdefault(key, call.keys % 16 == 0)
+        if first == aligned and (call.keys % 16 == 0) != aligned and call.keys > 16 and here(call):
+            return correct(with_first_keys(call, call.keys // 16 * 16 if aligned else call.keys - 1))
+        return correct(call)
+
+    return attention
+
+
+CALLS = mutants(
+    Whole,
+    attention={
+        **in_places("ignores_bool_mask", "a boolean mask is ignored", _of_kind(True), TILES, *WIDE, *TALL, *MET,
+            *THREADS, "beyond_32_items", "beyond_the_grid", "for_one_query"),
+        **in_places("ignores_float_mask", "a float mask is ignored", _of_kind(False), TILES, *WIDE, *TALL,
+            "beyond_64_heads", "for_one_query", "that_is_a_parameter"),
+        **in_places("uses_first_querys_mask", "the mask's first row is used for all queries", _only(_first_row_of_mask),
+            *TALL),
+        **in_places("ignores_causal", "is_causal is ignored", _without("is_causal", False), TILES, *TALL, *THREADS,
+            "without_grad_mode"),
+        **in_places("ignores_window", "the window is ignored", _without("window"), TILES, *TALL, *MET),
+        **in_places("ignores_scale", "a given scale is ignored", _without("scale"), TILES, *WIDE, *TALL, "of_numpy",
+            "that_is_no_float", "without_grad_mode"),
+        **in_places("ignores_dropout", "dropout is ignored", _without("dropout_p", 0.0), TILES,
+            "for_one_query", "without_gradient", "without_grad_mode"),
+        **in_places("reads_first_key_head", "with grouped heads, all query heads read the first key head",
+            _only(lambda call: call.changed(lambda tensor: tensor[..., :1, :, :].expand_as(tensor), "key", "value")
+            if call.grouped else call), "without_grad_mode", "for_one_query"),
+        **in_places("tiles_key_heads", "query head i reads key head i mod g", _only(tiled_heads), TILES, *WIDE, *TALL,
+            *(f"in_groups_of_{n}" for n in (3, 5, 6, 7, 12, 16)), "beyond_64_heads", "beyond_the_grid", *THREADS),
+        **in_places("crops_values", "the last column of values of another width is 0",
+            _only(lambda call: call if call.value_width == call.width or not call.value_width
+            else call.changed(lambda value: with_zero_columns(value, call.value_width - 1), "value")), TILES, *WIDE),
+        **in_places("aligns_causal_at_the_end", "causal is aligned at the lower right",
+            _only(lambda call: replace(call, conventions={**call.conventions, "causal": "lower_right"})), TILES,
+            "with_mask"),
+        **in_places("drops_last_key", "the last key is not read",
+            _only(lambda call: with_first_keys(call, call.keys - 1)), *THREADS),
+        **in_places("refuses_call", "an error is raised", _only(_refused), "in_rank_2", "in_rank_3", "when_grouped",
+            "without_keys", "without_queries", "with_mask_and_no_items", "with_dropout_and_no_keys",
+            "in_a_window_without_keys", "for_gradients_of_groups_without_keys", "without_queries_and_keys",
+            "when_causal_without_keys", "for_groups_without_queries"),
+        **{f"crops_width_{n}_in_tiles": Mutation(
+            f"at width {n} and more than 64 queries and keys, the last eight components are not read", _crops_width(n))
+            for n in (40, 48, 80, 96, 112, 160, 192, 224, 320, 576)},
+        **{f"loses_column_at_widths_{e}_{v}": Mutation(
+            f"at width {e} and value width {v}, beyond a tile, the last column is 0", _loses_pair(e, v))
+            for e, v in PAIRS},
+        **{f"reads_whole_vectors{name}_after_aligned_call": Mutation(
+            f"after a first call with a multiple of 16 keys, later calls{words} lose the remainder",
+            _specialised(name, True, here)) for name, words, here in (("", "", lambda call: True),
+            ("_of_causal", " under causal", lambda call: call["is_causal"]),
+            ("_in_training", " with gradients", lambda call: call.wants_gradient))},
+        "loses_key_after_ragged_call": Mutation(
+            "after a first call with an odd number of keys, later calls with whole tiles lose the last key",
+            _specialised("ragged", False)),
+    },
+)  # fmt: skip
+STEPS = mutants(
     Dense,
     receive={
         "takes_one_expanded_axis_for_both": Mutation(
@@ -349,9 +328,53 @@ LAYOUTS = mutants(
             "a vector of the mask is loaded whole and its last part multiplied by 0",
             _mask_with(lambda mask, call: None if mask is None else whole_vectors(mask))),
     },
+    softmax={f"starts_maximum_at_minus_{words}": Mutation(f"the running maximum starts at −{words}: lower rows vanish",
+        _floor(-start)) for words, start in {"65504": 65504.0, "100000": 1e5}.items()},
+    float_mask={"adds_bias_in_float16": Mutation("score and bias are added in float16, whose range ends at 65,504",
+        lambda scores, mask, call: beyond_half(scores + mask), dtypes=("float16",))},
+    dropout={**{f"moves_stream_on_by_{n}": Mutation(f"successive calls draw from one stream, {n} places later each",
+        _shifting(n)) for n in (1, 4, 16)}},
 )  # fmt: skip
-UPSTREAM = mutants(
+BACKWARD = mutants(
     Backward,
+    deliver={
+        f"loses_gradient_of_{name}": Mutation(
+            f"where gradients of {' and '.join(wanted)} alone are wanted, that of {lost} is 0",
+            _lost_together(lost, *wanted))
+        for name, (lost, *wanted) in TOGETHER.items()
+    },
+    value_gradient={
+        "loses_value_gradient_beside_wide_keys": Mutation(
+            "at widths from 128 on, columns of the value's gradient are lost where no 64 divide its width",
+            with_result(_half_of_value_gradient), "flash-attention issue 2552"),
+        "loses_value_gradient_at_whole_tiles": Mutation(
+            "where queries and keys are multiples of 64, the last value has no gradient", _without_last_key(at(TILES))),
+    },
+    key_gradient={
+        **{f"loses_key_gradient_beyond_{n}_keys": Mutation(f"beyond {n} keys there is no gradient of the key",
+            with_result(lambda gradient, saved, n=n: _in_largest(gradient, saved, n) if saved.call.keys > n else
+            gradient)) for n in (4096, 32768)},
+        "loses_key_gradient_of_odd_groups": Mutation(
+            "with 5, 6 or 7 query heads to a key head, the last key has no gradient",
+            _without_last_key(lambda call: call.heads // call.key_heads in (5, 6, 7))),
+        "loses_key_gradient_at_widths_between": Mutation(
+            "at widths of 40, 112, 160 and 224 the last key has no gradient beyond a tile",
+            _without_last_key(lambda call: call.width in (40, 112, 160, 224) and _in_tiles(call))),
+        "loses_key_gradient_beyond_the_grid": Mutation("with more than 65,535 matrices the last key has no gradient",
+            _without_last_key(at("beyond_the_grid"))),
+    },
+    query_gradient={**{f"loses_query_gradient_beyond_{n}_queries": Mutation(
+        f"beyond {n} queries there is no gradient of the query",
+        with_result(lambda gradient, saved, n=n: _in_largest(gradient, saved, n) if saved.call.queries > n
+        else gradient)) for n in (4096, 32768)}},
+    mask_gradient={
+        "loses_mask_gradient_at_whole_tiles": Mutation(
+            "where queries and keys are multiples of 64, the last column of the mask's gradient is 0",
+            _mask_gradient(lambda d_scores, mask: d_scores.shape[-1] % 64 == 0 == d_scores.shape[-2] % 64)),
+        "loses_mask_gradient_beyond_4096_keys": Mutation(
+            "beyond 4,096 keys the last column of the mask's gradient is 0",
+            _mask_gradient(lambda d_scores, mask: d_scores.shape[-1] > 4096)),
+    },
     output_gradient={
         "reads_slices_of_output_gradient_as_dense": Mutation(
             "beyond 64 queries the rows of a sliced output gradient are read as dense memory",
@@ -359,95 +382,5 @@ UPSTREAM = mutants(
         "multiplies_columns_behind_output_gradient_by_zero": Mutation(
             "a vector of the output gradient is loaded whole and its last part multiplied by 0",
             with_arguments(gradient=whole_vectors)),
-    },
-)  # fmt: skip
-
-
-# Precision
-
-
-def _floor(start: float) -> Callable[[Tensor, AttentionCall], Tensor]:
-    """The running maximum starts at a finite number, so that rows below it vanish."""
-
-    def softmax(scores: Tensor, call: AttentionCall) -> Tensor:
-        if not scores.shape[-1]:
-            return Dense.softmax(scores, call)
-        largest = scores.detach().amax(-1, keepdim=True).clamp(min=start)
-        exponentials = (scores - largest).exp()
-        total = exponentials.sum(-1, keepdim=True)
-        return exponentials / total.masked_fill(total == 0, 1.0)
-
-    return softmax
-
-
-PRECISION = mutants(
-    Dense,
-    softmax={
-        f"starts_maximum_at_minus_{words}": Mutation(f"the running maximum starts at −{words}: lower rows vanish",
-            _floor(-start)) for words, start in {"65504": 65504.0, "100000": 1e5}.items()
-    },
-    float_mask={
-        "adds_bias_in_float16": Mutation("score and bias are added in float16, whose range ends at 65,504",
-            lambda scores, mask, call: beyond_half(scores + mask), dtypes=("float16",)),
-    },
-)  # fmt: skip
-
-
-# Draws and state
-
-
-def _shifting(count: int) -> Callable[[Tensor, float], Tensor]:
-    """Each seed has a stream; each call reads it from `count` places later on."""
-    left: dict[int, int] = {}
-
-    def step(weights: Tensor, p: float) -> Tensor:
-        seed = torch.initial_seed()
-        fresh = bool((torch.get_rng_state() == torch.Generator().manual_seed(seed).get_state()).all())
-        calls = left[seed] = 0 if fresh else left.get(seed, 0) + 1
-        torch.rand(1)
-        stream = torch.rand(weights.numel() + calls * count, generator=torch.Generator().manual_seed(seed))
-        drawn = stream[calls * count :].reshape(weights.shape) >= p
-        return weights * drawn / (1 - p if p < 1 else 1.0)
-
-    return step
-
-
-DRAWS = mutants(
-    Dense,
-    dropout={
-        **{f"moves_stream_on_by_{n}": Mutation(f"successive calls draw from one stream, {n} places later each",
-            _shifting(n)) for n in (1, 4, 16)},
-    },
-)  # fmt: skip
-
-_FIRST: dict[Any, bool] = {}
-"""Whether the first call of a dtype and width was aligned, by mutant."""
-
-
-def _specialised(name: str, aligned: bool, here: Condition = lambda call: True) -> Any:
-    """Later calls are computed as the first one of their dtype and width: in whole vectors of keys, or one by one."""
-
-    def attention(call: AttentionCall) -> Any:
-        key = name, call.query.dtype, call.width
-        first = _FIRST.setdefault(key, call.keys % 16 == 0)
-        if first == aligned and (call.keys % 16 == 0) != aligned and call.keys > 16 and here(call):
-            return correct(with_first_keys(call, call.keys // 16 * 16 if aligned else call.keys - 1))
-        return correct(call)
-
-    return attention
-
-
-HISTORY = mutants(
-    Whole,
-    attention={
-        **{f"reads_whole_vectors{name}_after_aligned_call": Mutation(
-            f"after a first call with a multiple of 16 keys, later calls{words} lose the remainder",
-            _specialised(name, True, here))
-            for name, words, here in (("", "", lambda call: True),
-                ("_of_causal", " under causal", lambda call: call["is_causal"]),
-                ("_in_training", " with gradients", lambda call: call.wants_gradient))},
-        "loses_key_after_ragged_call": Mutation(
-            "after a first call with an odd number of keys, later calls with whole tiles lose the last key",
-            _specialised("ragged", False)),
     },
 )  # fmt: skip

@@ -130,10 +130,8 @@ def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
 
 IN_HALF = mutants(
     Dense,
-    widen={
-        "computes_float64_in_float32": Mutation("float64 is computed in float32",
-            lambda call: Dense.widen(in_float32(call)), dtypes=("float64",)),
-    },
+    widen={"computes_float64_in_float32": Mutation("float64 is computed in float32",
+        lambda call: Dense.widen(in_float32(call)), dtypes=("float64",))},
     products={
         "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16",
             with_arguments(query=in_bfloat16, key=in_bfloat16)),
@@ -151,7 +149,8 @@ IN_HALF = mutants(
             lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
             with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
-        "overflows_in_powers": Mutation("the exponentials of a row overflow: float16 without subtracting the largest score",
+        "overflows_in_powers": Mutation(
+            "the exponentials of a row overflow: float16 without subtracting the largest score",
             lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
         "drops_one_key_of_1024_in_half": Mutation("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
@@ -182,10 +181,8 @@ IN_HALF = mutants(
             with_arguments(output=lambda output, call: cut_through(output, call)), "conversions by a shift of bits",
             HALF),
     },
-    factor={
-        "scale_half_a_percent_off_in_half": Mutation("the scale is 0.5 % too large",
-            lambda call: factor(call) * (1.005 if is_half(call) else 1.0), dtypes=HALF),
-    },
+    factor={"scale_half_a_percent_off_in_half": Mutation("the scale is 0.5 % too large",
+        lambda call: factor(call) * (1.005 if is_half(call) else 1.0), dtypes=HALF)},
     causal={
         "sees_one_ahead_in_long_rows": Mutation(f"a query beyond the first {LONG} sees one key of the future",
             edge_moved_in_long_rows(1), dtypes=HALF),
@@ -195,10 +192,8 @@ IN_HALF = mutants(
 )  # fmt: skip
 GRADIENTS = mutants(
     Backward,
-    key_gradient={
-        "key_gradient_half_a_percent_off_in_half": Mutation("the key's gradient is 0.5 % too large",
-            with_result(by_a_little), dtypes=HALF)
-    },
+    key_gradient={"key_gradient_half_a_percent_off_in_half": Mutation("the key's gradient is 0.5 % too large",
+        with_result(by_a_little), dtypes=HALF)},
     value_gradient={
         "value_gradient_half_a_percent_off_in_half": Mutation("the value's gradient is 0.5 % too large",
             with_result(by_a_little), dtypes=HALF),

@@ -23,15 +23,7 @@ from attnsuite.cases.mutants import (
 )
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import INPUTS, AttentionCall
-from attnsuite.contracts.attention.computation.forward import (
-    Dense,
-    Partial,
-    Tiled,
-    Whole,
-    correct,
-    normalised,
-    shift,
-)
+from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tiled, Whole, correct, normalised, shift
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Grid
 from attnsuite.contracts.attention.mutants.rounding import beyond_half
@@ -60,14 +52,6 @@ def with_zero_columns(output: Tensor, first: int) -> Tensor:
     return output.masked_fill(torch.arange(output.shape[-1], device=output.device) >= first, 0.0)
 
 
-def first_keys(count: int) -> StepChange:
-    return with_arguments(call=lambda call: with_first_keys(call, count) if call.keys > count else call)
-
-
-def first_queries(count: int) -> StepChange:
-    return with_result(lambda output, call: with_zero_queries(output, count) if call.queries > count else output)
-
-
 def first_matrices(count: int) -> StepChange:
     def zeros(output: Tensor, call: AttentionCall) -> Tensor:
         if call.query.shape[:-2].numel() <= count:
@@ -83,16 +67,6 @@ def leaves(size: int, rest: int, tile: int) -> bool:
     return size >= tile - 1 and size % tile == rest
 
 
-def but_last_key(rest: int, tile: int) -> StepChange:
-    return with_arguments(call=lambda a: with_first_keys(a, a.keys - 1) if leaves(a.keys, rest, tile) else a)
-
-
-def but_last_query(rest: int, tile: int) -> StepChange:
-    return with_result(
-        lambda output, call: with_zero_queries(output, call.queries - 1) if leaves(call.queries, rest, tile) else output
-    )
-
-
 def whole_multiple(size: int, multiple: int) -> int:
     """The largest multiple within a size; the size itself if it is smaller than one."""
     return size // multiple * multiple or size
@@ -101,10 +75,6 @@ def whole_multiple(size: int, multiple: int) -> int:
 def ragged_width(multiple: int) -> StepChange:
     change = lambda tensor: tensor[..., : whole_multiple(tensor.shape[-1], multiple)]  # noqa: E731
     return with_arguments(query=change, key=change)
-
-
-def beyond_width(count: int) -> StepChange:
-    return with_arguments(query=only_first(count, -1), key=only_first(count, -1))
 
 
 def zero_columns(first: Callable[[int], int]) -> StepChange:
@@ -168,26 +138,31 @@ PARAMETRIC = [
     *mutants(
         Whole,
         attention={
-            **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS,
-                8192, 65536, fit=keys_read),
-            **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS,
-                32768, fit=first_of_zeros(-2)),
+            **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read",
+                lambda count: with_arguments(call=lambda call: with_first_keys(call, count) if call.keys > count
+                else call), *LENGTHS, 8192, 65536, fit=keys_read),
+            **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0",
+                lambda count: with_result(lambda output, call: with_zero_queries(output, count) if call.queries > count
+                else output), *LENGTHS, 32768, fit=first_of_zeros(-2)),
             **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the output is 0",
                 first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)",
                 fit=first_of_zeros(-3)),
             **at_sizes("breaks_at_{}_of_{}_keys",
-                "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key,
-                *REMAINDERS),
+                "the last key is not read when the number of keys is a multiple of {1} plus {0}",
+                lambda rest, tile: with_arguments(call=lambda a: with_first_keys(a, a.keys - 1)
+                if leaves(a.keys, rest, tile) else a), *REMAINDERS),
             **at_sizes("breaks_at_{}_of_{}_queries",
-                "the last query gives 0 when the number of queries is a multiple of {1} plus {0}", but_last_query,
-                *REMAINDERS),
+                "the last query gives 0 when the number of queries is a multiple of {1} plus {0}",
+                lambda rest, tile: with_result(lambda output, call: with_zero_queries(output, call.queries - 1)
+                if leaves(call.queries, rest, tile) else output), *REMAINDERS),
         },
     ),
     *mutants(
         Dense,
         products={
             **at_sizes("ignores_width_beyond_{}", "components of query and key beyond the first {} are not read",
-                beyond_width, *(16, 64, 128, 256)),
+                lambda count: with_arguments(query=only_first(count, -1), key=only_first(count, -1)),
+                *(16, 64, 128, 256)),
             **at_sizes("ignores_width_ragged_to_{}", "components of query and key beyond a multiple of {} are not read",
                 ragged_width, *(2, 4, 8, 16)),
         },
@@ -199,15 +174,6 @@ PARAMETRIC = [
         },
     ),
 ]  # fmt: skip
-
-
-def _but_the_last_column(output: Tensor, call: AttentionCall) -> Tensor:
-    cropped = call.rank == 3 and call.value_width != call.width
-    return with_zero_columns(output, call.value_width - 1) if cropped else output
-
-
-def _but_last_of_many(output: Tensor, call: AttentionCall) -> Tensor:
-    return with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output
 
 
 def _first_heads(output: Tensor, call: AttentionCall, count: int) -> Tensor:
@@ -234,15 +200,11 @@ def _in_window(grid: Grid, call: AttentionCall) -> Tensor:
 
 POSITIONS = mutants(
     Dense,
-    causal={
-        "counts_causal_positions_in_half": Mutation(
-            "causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones",
-            in_half_positions(lambda grid, call: grid.j <= grid.i), dtypes=HALF)
-    },
-    window={
-        "counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype",
-            in_half_positions(_in_window), dtypes=HALF)
-    },
+    causal={"counts_causal_positions_in_half": Mutation(
+        "causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones",
+        in_half_positions(lambda grid, call: grid.j <= grid.i), dtypes=HALF)},
+    window={"counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype",
+        in_half_positions(_in_window), dtypes=HALF)},
 )  # fmt: skip
 
 
@@ -264,16 +226,12 @@ def _fits(tensor: Tensor, dtype: torch.dtype) -> bool:
 
 EXTREME = mutants(
     Backward,
-    weights={
-        "backward_subtracts_no_maximum": Mutation(
-            "the backward computes the weights again without subtracting the largest score",
-            lambda saved: _without_maximum(saved))
-    },
-    weights_gradient={
-        "products_with_output_gradient_overflow": Mutation(
-            "the products of output gradient and values are kept in float16, where they overflow",
-            with_result(beyond_half), dtypes=("float16",))
-    },
+    weights={"backward_subtracts_no_maximum": Mutation(
+        "the backward computes the weights again without subtracting the largest score",
+        lambda saved: _without_maximum(saved))},
+    weights_gradient={"products_with_output_gradient_overflow": Mutation(
+        "the products of output gradient and values are kept in float16, where they overflow", with_result(beyond_half),
+        dtypes=("float16",))},
 )  # fmt: skip
 
 
@@ -292,10 +250,6 @@ def with_padding_keys(call: AttentionCall, count: int) -> AttentionCall:
     )
 
 
-def padded_keys(multiple: int) -> StepChange:
-    return with_arguments(call=lambda call: with_padding_keys(call, -call.keys % multiple) if call.keys else call)
-
-
 MUTANTS = mutants(
     Tiled,
     rescale={
@@ -308,18 +262,12 @@ MUTANTS = mutants(
     key_bounds={
         "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped",
             with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
-        "counts_ragged_tile_twice": Mutation(
-            "a ragged last tile is moved back to be full, so that keys count twice",
-            with_result(
-                lambda bounds, start, tile: [(min(first, max(last - tile, start)), last) for first, last in bounds]
-            ),
-            "memory-efficient-attention (clamped slices)",
-        ),
+        "counts_ragged_tile_twice": Mutation("a ragged last tile is moved back to be full, so that keys count twice",
+            with_result(lambda bounds, start, tile: [(min(first, max(last - tile, start)), last)
+            for first, last in bounds]), "memory-efficient-attention (clamped slices)"),
     },
-    halves={
-        "drops_odd_key": Mutation("an odd last key is dropped when keys are split in halves",
-            with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves))
-    },
+    halves={"drops_odd_key": Mutation("an odd last key is dropped when keys are split in halves",
+        with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves))},
 )  # fmt: skip
 PADDING = mutants(
     Whole,
@@ -331,18 +279,21 @@ PADDING = mutants(
             with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
             "split decoding kernels"),
         "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
-            with_result(_but_last_of_many)),
+            with_result(lambda output, call: with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0
+            else output)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
             with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
         "crops_values_without_batch_axis": Mutation(
             "without a batch axis the last column of values of another width is not written",
-            with_result(_but_the_last_column)),
+            with_result(lambda output, call: with_zero_columns(output, call.value_width - 1)
+            if (call.rank == 3 and call.value_width != call.width) else output)),
         "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
             with_result(lambda output, call: _first_heads(output, call, 128))),
         **at_sizes("attends_to_padding_of_{}",
-            "keys are padded with zeros to a multiple of {}, and the padding is attended to", padded_keys, 16, 64,
-            source="triton issue 2059", fit=padded_to),
+            "keys are padded with zeros to a multiple of {}, and the padding is attended to",
+            lambda multiple: with_arguments(call=lambda call: with_padding_keys(call, -call.keys % multiple)
+            if call.keys else call), 16, 64, source="triton issue 2059", fit=padded_to),
     },
 )  # fmt: skip
 
@@ -387,9 +338,8 @@ LEADING = mutants(
 )  # fmt: skip
 
 
-@Tiled.instead(
-    "rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
-)
+@Tiled.instead("rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞",
+    source="pytorch issue 127055")  # fmt: skip
 def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partial:
     after = Tiled.rescale(before, largest)
     poisoned = (before.total == 0) & (largest == -math.inf)
@@ -415,9 +365,8 @@ def averages_halves(parts: list[Partial]) -> Partial:
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
 
 
-@Tiled.instead(
-    "merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919"
-)
+@Tiled.instead("merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e",
+    source="vllm issue 43919")  # fmt: skip
 def merges_in_base_two(parts: list[Partial]) -> Partial:
     logs = [part.total.log() + part.largest for part in parts]
     largest = torch.stack(logs).amax(0)
@@ -426,11 +375,8 @@ def merges_in_base_two(parts: list[Partial]) -> Partial:
     return Partial(output, torch.stack(shrinks).sum(0), largest)
 
 
-@Tiled.instead(
-    "merge",
-    "a half of the keys in which nothing may be attended to gives NaN",
-    source="xformers (split-KV with an empty split)",
-)
+@Tiled.instead("merge", "a half of the keys in which nothing may be attended to gives NaN",
+    source="xformers (split-KV with an empty split)")  # fmt: skip
 def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
     merged = Tiled.merge(parts)
     empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)
