@@ -35,9 +35,14 @@ def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> fr
 
 def cases() -> Sequence[Case]:
     """Query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s."""
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
+    from attnsuite.contracts.attention.cases.one_call import affordable, backward
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, followed_by, modes, one_tensor
 
     case, single = partial(AttentionCase, causal=True), partial(AttentionCase, causal=True, batch=1, heads=1)
+    gradients, tiles, small = partial(case, gradient_of=INPUTS), partial(backward, causal=True), SMALL.but(causal=True)
     return [
         *(case(f"causal/square_{n}", "j ≤ i, the own position included", length=n) for n in (1, 2, 5, 16, 33, 65)),
         case("causal/more_queries", "later queries see all keys", queries=9, keys=4),
@@ -63,22 +68,6 @@ def cases() -> Sequence[Case]:
         case("both/causal_many_heads", "causal across tiles, several items and heads", length=257, width=8, heads=3),
         case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, length=130,
             heads=1),
-        *_further_cases(),
-    ]  # fmt: skip
-
-
-def _further_cases() -> Sequence[Case]:
-    """Gradients, dropout, relations and several calls."""
-    from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
-    from attnsuite.contracts.attention.cases.one_call import affordable, backward
-    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, followed_by, modes, one_tensor
-
-    case, tiles = partial(AttentionCase, causal=True), partial(backward, causal=True)
-    gradients = partial(case, gradient_of=INPUTS)
-    small = SMALL.but(causal=True)
-    return [
         case("gradients/causal_with_mask", "the mask and is_causal both hold backwards", queries=7, mask=Mask("float"),
             gradient_of=(*INPUTS, "attn_mask")),
         gradients("gradients/causal", "hidden keys get no gradient", queries=7),
@@ -151,8 +140,8 @@ VISIBLE = mutants(
             "pytorch issue 195910"),
         "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query",
             lambda grid, call: _visible(grid, call) | (grid.i >= 64)),
-        **in_places("ignores_causal", "is_causal is ignored", _unless, "with_mask", "with_fewer_queries", "with_more_queries",
-            "for_one_query", "when_grouped", "with_dropout", "in_rank_2"),
+        **in_places("ignores_causal", "is_causal is ignored", _unless, "with_mask", "with_fewer_queries",
+            "with_more_queries", "for_one_query", "when_grouped", "with_dropout", "in_rank_2"),
         "counts_causal_among_shown_keys": Mutation(
             "the mask comes before causal: hidden keys are removed, and positions are counted among the others",
             _by_shown_keys, "padding removed before a kernel of packed sequences"),
@@ -162,19 +151,13 @@ VISIBLE = mutants(
             "where one tensor is query, key and value, a fast path forgets the causal mask",
             _unless(lambda call: call.query is call.key)),
     },
-    fill={
-        "zeroes_future_scores": Mutation("masked scores become 0 instead of −∞",
-            lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle"),
-    },
-    receive={
-        "ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal",
-            lambda call: call.but(dropout_p=0.0) if call["is_causal"] else call),
-    },
+    fill={"zeroes_future_scores": Mutation("masked scores become 0 instead of −∞",
+        lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle")},
+    receive={"ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal",
+        lambda call: call.but(dropout_p=0.0) if call["is_causal"] else call)},
 )  # fmt: skip
-BACKWARD = mutants(
-    Backward,
-    weights={"backward_ignores_causal": Mutation("the backward ignores is_causal", ignoring("is_causal", False))},
-)
+BACKWARD = mutants(Backward, weights={"backward_ignores_causal": Mutation("the backward ignores is_causal",
+    ignoring("is_causal", False))})  # fmt: skip
 
 
 @Whole.instead("attention", "the future is hidden after the softmax, without renormalising")
@@ -188,9 +171,7 @@ def hides_future_after_softmax(call: AttentionCall) -> Any:
 
 
 LEVELS = Levels(
-    {"causal": {"not_causal": False, "causal": True}},
-    lambda levels: {"causal": levels["causal"]},
-    unsupported="causal",
+    {"causal": {"not_causal": False, "causal": True}}, lambda levels: {"causal": levels["causal"]}, unsupported="causal"
 )
 
 
@@ -202,13 +183,11 @@ def _in_torch(scores: str, value: bool | None, call: Call, conventions: Conventi
 
 
 FEATURE = Feature(
-    "causal",
-    "visibility",
-    LEVELS,
-    Argument("is_causal", False, place=2),
+    "causal", "visibility", LEVELS, Argument("is_causal", False, place=2),
     decisions={
         "is_causal": "query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s",
-        "both of them": "is_causal and a mask both hold, whatever their order; raising NotImplementedError is unsupported",
+        "both of them":
+            "is_causal and a mask both hold, whatever their order; raising NotImplementedError is unsupported",
     },
     vocabulary={"causal": "is_causal"},
     conventions={"causal": ("upper_left", "lower_right")},
@@ -223,4 +202,4 @@ FEATURE = Feature(
     label=lambda value: "causal",
     syntax=Syntax("", bool),
     flash_share=0.5,
-)
+)  # fmt: skip

@@ -295,10 +295,7 @@ def _in_torch(weights: str, value: float | None, call: Call, conventions: Conven
 
 
 FEATURE = Feature(
-    "dropout",
-    "weights",
-    LEVELS,
-    Argument("dropout_p", 0.0, place=1),
+    "dropout", "weights", LEVELS, Argument("dropout_p", 0.0, place=1),
     place=1,
     case_key="dropout_p",
     decisions={"dropout": "on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros"},
@@ -312,4 +309,4 @@ FEATURE = Feature(
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
     label=lambda p: f"dropout {p}",
     syntax=Syntax("a number from 0 to 1", number_within(0, 1)),
-)
+)  # fmt: skip

@@ -176,11 +176,9 @@ WEIGHTS = mutants(
 )  # fmt: skip
 
 
-@Dense.instead(
-    "combine",
+@Dense.instead("combine",
     "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only",
-    source="pytorch issue 41508",
-)
+    source="pytorch issue 41508")  # fmt: skip
 def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
     if call.keys == 0 or call["dropout_p"] > 0:
         return Dense.combine(weights, value, call)
@@ -188,9 +186,8 @@ def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: Attenti
     return Dense.combine(weights.masked_fill(nothing, math.nan), value, call).masked_fill(nothing, 0.0)
 
 
-@Backward.instead(
-    "scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508"
-)
+@Backward.instead("scores_gradient", "a query that may attend to nothing has NaN as gradient",
+    source="pytorch issue 41508")  # fmt: skip
 def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
     nothing = (weights == 0).all(-1, keepdim=True)
     return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)
@@ -221,9 +218,7 @@ LEVELS = Levels(
 )  # fmt: skip
 
 FEATURE = Feature(
-    "empty_row",
-    "weights",
-    LEVELS,
+    "empty_row", "weights", LEVELS,
     decisions={"empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients"},
     vocabulary={"empty_row": "queries that may attend to nothing"},
     read_needs=_read_needs,
@@ -233,4 +228,4 @@ FEATURE = Feature(
     cases=cases,
     aliases={"nan": "empty_row", "fully_masked": "empty_row"},
     in_torch=lambda weights, value, call, conventions: weights,  # the softmax has it in view
-)
+)  # fmt: skip

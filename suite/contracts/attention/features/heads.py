@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
-from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
-from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Hooks, Levels, Step
+from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -77,10 +76,6 @@ def by_group(gradient: Tensor, call: AttentionCall) -> Tensor:
     """The query's heads as groups of the key's: ... g h/g s e|v."""
     *lead, heads, keys, width = gradient.shape
     return gradient.reshape(*lead, call.key_heads, heads // call.key_heads, keys, width)
-
-
-def _draw(key_heads: int, drawing: DrawContext) -> dict[str, Any]:
-    return {"enable_gqa": True}
 
 
 # Cases
@@ -183,19 +178,15 @@ BACKWARD = mutants(
     sum_group={
         "gives_gradients_to_wrong_key_heads": Mutation(
             "with grouped heads, the gradients of key and value go to the wrong key heads",
-            _summed_by(lambda head, g: head // g),
-            others=(_summed_by(lambda head, g: head % g),),
-        ),
+            _summed_by(lambda head, g: head // g), others=(_summed_by(lambda head, g: head % g),)),
         "averages_gradients_of_group": Mutation(
             "the gradients of a key head are averaged over its query heads, not summed",
-            lambda gradient, saved: sum_group(gradient, saved) * (saved.call.key_heads / max(saved.call.heads, 1)),
-        ),
+            lambda gradient, saved: sum_group(gradient, saved) * (saved.call.key_heads / max(saved.call.heads, 1))),
         "keeps_last_gradient_of_group": Mutation(
             "only the last query head of a group reaches the gradients of its key head",
-            lambda gradient, saved: by_group(gradient, saved.call)[..., -1, :, :] if saved.call.grouped else gradient,
-        ),
+            lambda gradient, saved: by_group(gradient, saved.call)[..., -1, :, :] if saved.call.grouped else gradient),
     },
-)
+)  # fmt: skip
 
 
 GROUPS: Mapping[str, int | None] = {"own_kv": None, **{f"groups_of_{n}": n for n in (2, 3, 7)}, "one_kv": 0}
@@ -226,10 +217,6 @@ LEVELS = Levels(
 )  # fmt: skip
 
 
-def _traits(value: int, sizes: Any) -> Traits:
-    return {"groups": ("grouped heads", f"groups of {sizes.heads // value} heads" if value else "no key heads")}
-
-
 def _in_torch(keys: str, value: bool | None, call: Call, conventions: Conventions) -> str:
     query, key = call.tensors["query"], call.tensors["key"]
     if not value or query.dim() == 2:
@@ -238,15 +225,12 @@ def _in_torch(keys: str, value: bool | None, call: Call, conventions: Convention
 
 
 FEATURE = Feature(
-    "heads",
-    "source",
-    LEVELS,
-    Argument("enable_gqa", False, place=4),
+    "heads", "source", LEVELS, Argument("enable_gqa", False, place=4),
     case_key="key_heads",
     decisions={"heads": "query head i reads key/value head i // (h/g)"},
     vocabulary={"gqa": "grouped key/value heads"},
     read_needs=lambda call: ("gqa",) if "enable_gqa" in call.options else (),
-    draw=_draw,
+    draw=lambda key_heads, drawing: {"enable_gqa": True},
     oracle={"source": Step(_repeat, _sum_groups)},
     hooks=Hooks(
         source=lambda computation, key, value, call: computation.expand_heads(key, value, call.heads),
@@ -256,6 +240,7 @@ FEATURE = Feature(
     complaint=_complaint,
     cases=cases,
     aliases=dict.fromkeys(("gqa", "mqa", "grouped", "grouped_query", "multi_query", "enable_gqa", "groups"), "heads"),
-    traits=_traits,
+    traits=lambda value, sizes: {"groups": ("grouped heads",
+        f"groups of {sizes.heads // value} heads" if value else "no key heads")},
     in_torch=_in_torch,
-)
+)  # fmt: skip

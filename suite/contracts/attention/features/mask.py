@@ -11,7 +11,7 @@ from attnsuite.cases import Call, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Grid, Hooks, Levels, Step, Syntax
+from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Hooks, Levels, Step, Syntax
 from attnsuite.contracts.attention.lazily import np, torch
 from attnsuite.contracts.attention.masks import TYPED, Mask, read_mask, written_mask
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from attnsuite.contracts.attention.oracle import Array, BackwardPass, ForwardPass
 
 
-AXES = (
-    *("bhls", "b11s", "b1ls", "1hls", "bh1s", "1h1s", "11ls", "bhl1"),
-    *("hls", "h1s", "ls", "l1", "s"),
-)
+AXES = (*("bhls", "b11s", "b1ls", "1hls", "bh1s", "1h1s", "11ls", "bhl1"), *("hls", "h1s", "ls", "l1", "s"))
 """The axes that a mask has, 1 for a broadcast one."""
 HIDDEN_BY = {
     "random": {"pattern": "random"},
@@ -50,10 +47,6 @@ WITHOUT_COLUMNS = _with(lambda axes: "s" not in axes)
 NOT_RANDOM = tuple(HIDDEN_BY)[1:]
 
 
-def _leveled(levels: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"mask": Mask(levels["mask"], axes=levels["mask_axes"], **levels["mask_pattern"])} if levels["mask"] else {}
-
-
 def _only_with_a_mask(name: str) -> tuple[Contradiction, Contradiction]:
     """A factor of masks has its first level without a mask, and another level with one."""
     first, *others = FACTORS[name]
@@ -63,15 +56,13 @@ def _only_with_a_mask(name: str) -> tuple[Contradiction, Contradiction]:
     )
 
 
-FACTORS: Mapping[str, Mapping[str, Any]] = {
-    "mask": {"no_mask": None, "bool_mask": "bool", "float_mask": "float"},
-    "mask_axes": {"no_axes": "", **{axes: axes for axes in AXES}},
-    "mask_pattern": {"no_pattern": {}, **HIDDEN_BY},
-    "attn_mask_layout": {"no_layout": "contiguous", **{f"mask_{layout}": layout for layout in LAYOUTS}},
-}
+FACTORS: Mapping[str, Mapping[str, Any]] = {"mask": {"no_mask": None, "bool_mask": "bool", "float_mask": "float"},
+    "mask_axes": {"no_axes": "", **{axes: axes for axes in AXES}}, "mask_pattern": {"no_pattern": {}, **HIDDEN_BY},
+    "attn_mask_layout": {"no_layout": "contiguous", **{f"mask_{layout}": layout for layout in LAYOUTS}}}  # fmt: skip
 LEVELS = Levels(
     FACTORS,
-    _leveled,
+    lambda levels: {"mask": Mask(levels["mask"], axes=levels["mask_axes"], **levels["mask_pattern"])} if levels["mask"]
+        else {},
     (
         *_only_with_a_mask("mask_axes"),
         *_only_with_a_mask("mask_pattern"),
@@ -123,10 +114,6 @@ def has_empty_row(mask: Any) -> bool:
 def visible(grid: Grid, mask: Any, conventions: Conventions) -> Any:
     part = cut(mask, grid)
     return part if is_bool(part) else part != -math.inf
-
-
-def _added(grid: Grid, mask: Any) -> Any:
-    return None if is_bool(mask) else cut(mask, grid)
 
 
 def _read_needs(call: Call) -> Iterable[str]:
@@ -234,20 +221,13 @@ def _score_gradient(computation: Any, d_scores: Tensor, saved: Saved, gradients:
     return d_scores
 
 
-def _draw(drawn: Mask, drawing: DrawContext) -> dict[str, Tensor]:
-    return {"attn_mask": drawn.draw(drawing.random, drawing.sizes, drawing.dtype)}
-
-
 def _traits(drawn: Mask, sizes: Any) -> Traits:
     """Its kind, its axes and its pattern."""
     lacking = {"b": "batch items", "h": "heads", "l": "queries", "s": "keys"}
     kind = "a boolean mask" if drawn.kind == "bool" else "a float mask"
     alike = (f"a mask that is the same for all {words}" for axis, words in lacking.items() if axis not in drawn.axes)
-    return {
-        "mask": ("a mask", kind),
-        "axes": (f"a mask with the axes {' '.join(drawn.axes)}", *alike),
-        "pattern": (f"a mask of the pattern {drawn.pattern}",),
-    }
+    return {"mask": ("a mask", kind), "axes": (f"a mask with the axes {' '.join(drawn.axes)}", *alike),
+        "pattern": (f"a mask of the pattern {drawn.pattern}",)}  # fmt: skip
 
 
 def _in_torch(scores: str, value: Tensor | None, call: Call, conventions: Conventions) -> str:
@@ -257,26 +237,18 @@ def _in_torch(scores: str, value: Tensor | None, call: Call, conventions: Conven
 
 
 FEATURE = Feature(
-    "mask",
-    "score",
-    LEVELS,
-    Argument("attn_mask", None, place=0),
+    "mask", "score", LEVELS, Argument("attn_mask", None, place=0),
     place=2,
-    decisions={
-        "boolean mask": "True means may attend; broadcastable to … h l s",
-        "float mask": "added to the scaled scores; may hold −inf; its gradient flows; has the query's dtype",
-    },
-    vocabulary={
-        "bool_mask": "boolean masks",
-        "float_mask": "float masks",
-        "mask_gradient": "gradients of a float mask",
-    },
+    decisions={"boolean mask": "True means may attend; broadcastable to … h l s",
+        "float mask": "added to the scaled scores; may hold −inf; its gradient flows; has the query's dtype"},
+    vocabulary={"bool_mask": "boolean masks", "float_mask": "float masks",
+        "mask_gradient": "gradients of a float mask"},
     read_needs=_read_needs,
     conventions={"bool_mask": ("may_attend", "may_not")},
     adapt=_adapt,
-    draw=_draw,
+    draw=lambda drawn, drawing: {"attn_mask": drawn.draw(drawing.random, drawing.sizes, drawing.dtype)},
     visible=visible,
-    added=_added,
+    added=lambda grid, mask: None if is_bool(mask) else cut(mask, grid),
     hides=("bool_mask", "float_mask"),
     oracle={"score": Step(_add, _add_back)},
     hooks=Hooks(
@@ -297,9 +269,6 @@ FEATURE = Feature(
     in_torch=_in_torch,
     traits=_traits,
     label=lambda drawn: f"{drawn.kind} mask" + f", {drawn.pattern}, {drawn.axes}" * (drawn != Mask(drawn.kind)),
-    syntax=Syntax(
-        f"bool or float, then .PATTERN of {', '.join(TYPED)}, then .AXES of bhls, 1 for a broadcast one",
-        read_mask,
-        written_mask,
-    ),
-)
+    syntax=Syntax(f"bool or float, then .PATTERN of {', '.join(TYPED)}, then .AXES of bhls, 1 for a broadcast one",
+        read_mask, written_mask),
+)  # fmt: skip

@@ -40,6 +40,7 @@ def _log_sum(forward: ForwardPass) -> None:
     """
     if not forward.problem.options.get("return_lse"):
         return
+    from attnsuite.contracts.attention.oracle import elementwise
     from attnsuite.contracts.attention.tolerance import summing
     from attnsuite.judging.precision import Bounded
 
@@ -48,8 +49,8 @@ def _log_sum(forward: ForwardPass) -> None:
     unit = math.log(2) if conventions.get("lse_base") == "2" else 1.0
     a, tiny = forward.precision.accumulator, forward.precision.tiny
     largest = np.where(forward.empty, 0, forward.largest)[..., 0]
-    total = np.where(forward.allowed, _exp(forward.scores - largest[..., None]), 0).sum(-1)
-    value = largest + _log(np.where(empty, forward.one, total))
+    total = np.where(forward.allowed, elementwise("exp", forward.scores - largest[..., None]), 0).sum(-1)
+    value = largest + elementwise("log", np.where(empty, forward.one, total))
     error = np.where(forward.allowed, forward.score_error, 0)
     moved = np.log1p((forward.weights.astype(np.float64) * np.expm1(np.minimum(error, 700))).sum(-1))
     sizes = abs(value).astype(np.float64) + abs(largest).astype(np.float64) + 1
@@ -59,20 +60,6 @@ def _log_sum(forward: ForwardPass) -> None:
     forward.lse = Bounded(value, np.where(empty, 0.0, bound / unit))
     if forward.problem.lse_gradient is not None:
         forward.lse_gradient = np.where(forward.empty, 0, forward.problem.lse_gradient / unit)
-
-
-def _exp(array: Any) -> Any:
-    from attnsuite.contracts.attention.oracle import exponential
-
-    return exponential(array)
-
-
-def _log(array: Any) -> Any:
-    from attnsuite.judging.precision import QUADRUPLE
-
-    if array.dtype == np.object_:
-        return np.vectorize(QUADRUPLE.log, otypes=[object])(array) if array.size else array
-    return np.log(array)
 
 
 # The computation's steps
@@ -89,10 +76,6 @@ def logsumexp(scores: Tensor) -> Tensor:
 def lse(scores: Tensor, call: AttentionCall) -> Tensor:
     """The log-sum-exp of the scores of the softmax: ... h l."""
     return logsumexp(scores)
-
-
-def _result(computation: Any, output: Any, scores: Tensor, call: AttentionCall) -> Any:
-    return (output, computation.lse(scores, call)) if call["return_lse"] else output
 
 
 def lse_gradient(gradient: Tensor, saved: Saved) -> Tensor:
@@ -138,7 +121,8 @@ def cases() -> Sequence[Case]:
         case("lse/gradient", "a gradient flows through it", gradient_of=INPUTS),
         case("lse/gradient_scale", "times the scale", gradient_of=INPUTS, scale=0.9),
         case("lse/gradient_empty_row", "an empty sum sends none", gradient_of=INPUTS, mask=Mask(pattern="empty_rows")),
-        case("lse/gradient_empty_row_float", "nor does one of −∞", gradient_of=INPUTS, mask=Mask("float", "empty_rows")),
+        case("lse/gradient_empty_row_float", "nor does one of −∞", gradient_of=INPUTS,
+            mask=Mask("float", "empty_rows")),
         case("lse/gradient_sinks", "through the sinks' share too", gradient_of=learned, sinks="drawn"),
     ]  # fmt: skip
 
@@ -184,16 +168,11 @@ def _with_unscaled_largest(logs: Tensor, scores: Tensor, call: AttentionCall) ->
     return logs - largest + largest / (factor(call) or 1.0)
 
 
-def _heads_last(logs: Tensor, scores: Tensor, call: AttentionCall) -> Tensor:
-    return logs.transpose(-1, -2).contiguous() if logs.dim() > 1 else logs
-
-
 IF_MEANT = "if that is meant, declare conventions="
 FORWARD = mutants(
     Dense,
     lse={
-        "lse_in_base_2": Mutation(
-            f'the log-sum-exp is in base 2; {IF_MEANT}{{"lse_base": "2"}}',
+        "lse_in_base_2": Mutation(f'the log-sum-exp is in base 2; {IF_MEANT}{{"lse_base": "2"}}',
             _changed(lambda logs, scores, call: logs / math.log(2)), "flashinfer; pytorch issue 181645"),
         "lse_in_base_10": Mutation("the log-sum-exp is in base 10",
             _changed(lambda logs, scores, call: logs / math.log(10))),
@@ -231,7 +210,8 @@ FORWARD = mutants(
             _changed(lambda logs, scores, call: logs[..., :1, :].expand_as(logs) if logs.dim() > 1 else logs)),
         "lse_rounded_to_half": Mutation("the log-sum-exp is rounded to bfloat16 before it is widened",
             with_result(lambda logs: rounded(torch.bfloat16)(logs)), dtypes=("float32", "float16")),
-        "lse_with_heads_last": Mutation("the log-sum-exp has the axes … l h instead of … h l", _changed(_heads_last)),
+        "lse_with_heads_last": Mutation("the log-sum-exp has the axes … l h instead of … h l",
+            _changed(lambda logs, scores, call: logs.transpose(-1, -2).contiguous() if logs.dim() > 1 else logs)),
         "lse_of_empty_row_is_plus_inf": Mutation(
             f'the log-sum-exp of an empty row is +∞; {IF_MEANT}{{"lse_empty_row": "plus_inf"}}',
             _for_empty_rows(math.inf), "flash-attention 2"),
@@ -254,8 +234,7 @@ BACKWARD = mutants(
     lse_gradient={
         "sends_no_gradient_through_lse": Mutation(
             'no gradient flows through the log-sum-exp; if that is meant, declare lacks={"lse_gradient": …}',
-            lambda gradient, saved: gradient * 0,
-            "flash-attention returns it without a graph"),
+            lambda gradient, saved: gradient * 0, "flash-attention returns it without a graph"),
         "negates_gradient_through_lse": Mutation("the gradient through the log-sum-exp has the wrong sign",
             lambda gradient, saved: -gradient),
         "scales_gradient_through_lse": Mutation("the gradient through the log-sum-exp is that of one in base 2",
@@ -263,11 +242,8 @@ BACKWARD = mutants(
     },
 )  # fmt: skip
 
-LEVELS = Levels(
-    {"return_lse": {"output_alone": False, "with_lse": True}},
-    lambda levels: {"return_lse": True} if levels["return_lse"] else {},
-    unsupported="log-sum-exps",
-)
+LEVELS = Levels({"return_lse": {"output_alone": False, "with_lse": True}},
+    lambda levels: {"return_lse": True} if levels["return_lse"] else {}, unsupported="log-sum-exps")  # fmt: skip
 
 
 def _read_needs(call: Call) -> Iterable[str]:
@@ -278,25 +254,21 @@ def _read_needs(call: Call) -> Iterable[str]:
 
 
 FEATURE = Feature(
-    "return_lse",
-    "output",
-    LEVELS,
-    Argument("return_lse", False),
+    "return_lse", "output", LEVELS, Argument("return_lse", False),
     decisions={
         "return_lse": "(output, lse), … h l: the natural logarithm of the sum of the exponentials that normalises the "
         "weights, of scores after cap, bias and masks, with the sink, before dropout; −∞ for a query that may attend "
         "to nothing; float32 or wider, in half types the query's dtype as well; gradients flow through it"
     },
-    vocabulary={
-        "return_lse": "the log-sum-exp as a second result",
-        "lse_gradient": "gradients through the log-sum-exp",
-    },
+    vocabulary={"return_lse": "the log-sum-exp as a second result",
+        "lse_gradient": "gradients through the log-sum-exp"},
     read_needs=_read_needs,
     conventions={"lse_base": ("e", "2"), "lse_empty_row": tuple(EMPTY)},
     oracle={"output": Step(_log_sum)},
-    hooks=Hooks(result=_result, mean=_mean, steps={"lse": lse, "lse_gradient": lse_gradient}),
+    hooks=Hooks(result=lambda computation, output, scores, call: ((output, computation.lse(scores, call))
+        if call["return_lse"] else output), mean=_mean, steps={"lse": lse, "lse_gradient": lse_gradient}),
     cases=cases,
     aliases=dict.fromkeys(("logsumexp", "log_sum_exp", "return_softmax_lse", "return_lse"), "lse"),
     traits=lambda value, sizes: {"return_lse": ("a returned log-sum-exp",)},
     in_torch=lambda text, value, call, conventions: text,
-)
+)  # fmt: skip

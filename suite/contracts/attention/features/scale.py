@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases import Case
 from attnsuite.cases.case import Traits
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
@@ -100,9 +100,8 @@ def _if_given(wrong: Any) -> Any:
     return lambda call: factor(call) if call["scale"] is None else wrong(call)
 
 
-@Dense.instead(
-    "softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190"
-)
+@Dense.instead("softmax", "a negative scale overflows: the largest score is taken before scaling",
+    source="pytorch issue 105190")  # fmt: skip
 def shifts_by_smallest_for_negative_scale(scores: Tensor, call: AttentionCall) -> Tensor:
     if factor(call) >= 0:
         return Dense.softmax(scores, call)
@@ -119,10 +118,8 @@ BACKWARD = mutants(
         "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key",
             lambda call: factor(call) ** 2),
     },
-    query_gradient={
-        "query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale",
-            lambda flow, saved: flow.scores @ saved.key),
-    },
+    query_gradient={"query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale",
+        lambda flow, saved: flow.scores @ saved.key)},
     key_gradient={
         "key_gradient_lacks_scale": Mutation("the key's gradient lacks the scale",
             lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query),
@@ -139,17 +136,16 @@ LONG_ERROR = {"float64": 8192, "float32": 8192, "float16": 48, "bfloat16": 48}
 """The same beyond 512 keys."""
 
 
-def _barely(dtype: str, wrong: float, beyond: int = 0) -> Any:
-    """A factor that is off in one dtype, beyond a number of keys."""
-    return lambda call: (
-        factor(call) * (wrong if call.keys > beyond and str(call.query.dtype) == f"torch.{dtype}" else 1.0)
-    )
-
-
 def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Mutation:
+    """A factor that is off in one dtype, beyond a number of keys."""
     wrong = 1 + error * ROUNDOFF[dtype]
     says = f"in {dtype}{where}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
-    return Mutation(says, _barely(dtype, wrong, beyond), dtypes=(dtype,))
+
+    def scaled(call: AttentionCall) -> float:
+        here = call.keys > beyond and str(call.query.dtype) == f"torch.{dtype}"
+        return factor(call) * (wrong if here else 1.0)
+
+    return Mutation(says, scaled, dtypes=(dtype,))
 
 
 BARELY = mutants(
@@ -196,23 +192,14 @@ BARELY = mutants(
             lambda call: 1.0 if not torch.is_grad_enabled() and call["scale"] is None else factor(call),
             "flash-attention issue 1406"),
         **{f"scale_off_by_a_little_in_{dtype}": _off(dtype, "", error) for dtype, error in ERROR.items()},
-        **{
-            f"scale_off_beyond_512_keys_in_{dtype}": _off(dtype, " and beyond 512 keys", error, 512)
-            for dtype, error in LONG_ERROR.items()
-        },
+        **{f"scale_off_beyond_512_keys_in_{dtype}": _off(dtype, " and beyond 512 keys", error, 512)
+            for dtype, error in LONG_ERROR.items()},
     },
 )  # fmt: skip
 
+SCALES = {"default_scale": None, "large_scale": 3.0, "small_scale": 0.05, "negative_scale": -1.0, "zero_scale": 0.0}
 LEVELS = Levels(
-    {
-        "scale": {
-            "default_scale": None,
-            "large_scale": 3.0,
-            "small_scale": 0.05,
-            "negative_scale": -1.0,
-            "zero_scale": 0.0,
-        }
-    },
+    {"scale": SCALES},
     lambda levels: {} if levels["scale"] is None else {"scale": levels["scale"] / math.sqrt(levels["width"])},
     unsupported="scales",
 )
@@ -223,15 +210,8 @@ def _traits(value: float, sizes: Any) -> Traits:
     return {"scale": ("a given scale", *(words for words, holds in special.items() if holds))}
 
 
-def _in_torch(scores: str, value: float | None, call: Call, conventions: Conventions) -> str:
-    return f"{scores} / query.shape[-1] ** 0.5" if value is None else f"{scores} * {value}"
-
-
 FEATURE = Feature(
-    "scale",
-    "score",
-    LEVELS,
-    Argument("scale", None, place=3),
+    "scale", "score", LEVELS, Argument("scale", None, place=3),
     decisions={"scale": "None means 1/√d; any float or integer is legal, zero and negative included"},
     vocabulary={"scale": "an explicit scale"},
     oracle={"score": Step(_multiply, _multiply_back)},
@@ -243,7 +223,8 @@ FEATURE = Feature(
     cases=cases,
     aliases={"softmax_scale": "scale", "sm_scale": "scale", "temperature": "scale"},
     traits=_traits,
-    in_torch=_in_torch,
+    in_torch=lambda scores, value, call, conventions: (f"{scores} / query.shape[-1] ** 0.5" if value is None
+        else f"{scores} * {value}"),
     label=lambda value: f"scale {value:g}",
     syntax=Syntax("a finite number", number_within(-math.inf, math.inf)),
-)
+)  # fmt: skip

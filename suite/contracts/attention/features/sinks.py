@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases import Call, Case
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
@@ -126,10 +126,6 @@ def _column(logits: Tensor, rows: Tensor) -> Tensor:
     return heads.expand(*rows.shape[:-1], 1)
 
 
-def _sink(computation: Any, rows: Tensor, call: AttentionCall) -> Tensor | None:
-    return None if call["sinks"] is None else _column(computation.sink_logits(call), rows)
-
-
 def sink_gradient(share: Tensor, mean: Tensor, saved: Saved) -> Tensor:
     """The gradient of the sinks, h, from the weight of each row's sink and the mean of its weights' gradient, h l."""
     return -(share * mean).sum((0, -1))
@@ -201,10 +197,6 @@ def _unless(where: Condition) -> Callable[[AttentionCall], Tensor]:
     return _changed(lambda logits, call: torch.full_like(logits, -math.inf) if where(call) else logits)
 
 
-def _capped(logits: Tensor, call: AttentionCall) -> Tensor:
-    return logits if call["softcap"] is None else softcap(logits, call["softcap"], call, call.grid())
-
-
 def _of_key_heads(logits: Tensor, call: AttentionCall) -> Tensor:
     """The first logits, one for each key head."""
     return logits[: call.key_heads].repeat_interleave(call.heads // max(call.key_heads, 1))
@@ -218,11 +210,6 @@ def _wrong_sigmoid(scores: Tensor, call: AttentionCall) -> Tensor:
     return torch.cat([of_keys * weights[..., call.keys :], weights[..., call.keys :]], -1)
 
 
-def _mean_of_empty_row(weights: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
-    empty = (weights == 0).all(-1, keepdim=True) & (call["sinks"] is not None)
-    return torch.where(empty, value.mean(-2, keepdim=True), Dense.combine(weights, value, call))
-
-
 FORWARD = mutants(
     Dense,
     sink_logits={
@@ -233,7 +220,9 @@ FORWARD = mutants(
             _changed(lambda logits, call: logits * factor(call))),
         "divides_sinks_by_scale": Mutation("the sinks are divided by the scale",
             _changed(lambda logits, call: logits / (factor(call) or 1.0))),
-        "caps_sinks": Mutation("the sinks are capped with the scores", _changed(_capped), "rocm-libraries PR 12229"),
+        "caps_sinks": Mutation("the sinks are capped with the scores",
+            _changed(lambda logits, call: logits if call["softcap"] is None
+            else softcap(logits, call["softcap"], call, call.grid())), "rocm-libraries PR 12229"),
         "counts_sinks_twice": Mutation("the sink enters the sum twice",
             _changed(lambda logits, call: logits + math.log(2)), "rocm-libraries PR 12229"),
         "takes_sinks_per_key_head": Mutation("query heads that share a key head share its sink",
@@ -251,15 +240,13 @@ FORWARD = mutants(
         "rounds_sinks_to_half": Mutation("the sinks are rounded to bfloat16",
             _changed(lambda logits, call: rounded(torch.bfloat16)(logits)), "sinks that are parameters in bfloat16"),
     },
-    softmax={
-        "multiplies_by_share_of_sinks": Mutation(
-            "the output is multiplied by σ(sink − lse), the sink's share, not by that of the keys, σ(lse − sink)",
-            _wrong_sigmoid, "torchtitan PR 2211"),
-    },
-    combine={
-        "gives_mean_for_empty_row_despite_sinks": Mutation(
-            "a query that may attend to nothing gives the mean of the values, though it has a sink", _mean_of_empty_row),
-    },
+    softmax={"multiplies_by_share_of_sinks": Mutation(
+        "the output is multiplied by σ(sink − lse), the sink's share, not by that of the keys, σ(lse − sink)",
+        _wrong_sigmoid, "torchtitan PR 2211")},
+    combine={"gives_mean_for_empty_row_despite_sinks": Mutation(
+        "a query that may attend to nothing gives the mean of the values, though it has a sink",
+        lambda weights, value, call: torch.where(((weights == 0).all(-1, keepdim=True) & (call["sinks"] is not None)),
+        value.mean(-2, keepdim=True), Dense.combine(weights, value, call)))},
     receive={
         "broadcasts_one_sink": Mutation("one sink is accepted for all query heads",
             lambda call: call if call["sinks"] is None or call["sinks"].numel() != 1
@@ -311,12 +298,6 @@ def _read_needs(call: Call) -> Iterable[str]:
         yield "sink_gradient"
 
 
-def _in_torch(weights: str, value: Tensor | None, call: Call, conventions: Conventions) -> str:
-    if value is None:
-        return weights
-    return f"{with_sinks(call)}.softmax(-1)[..., :-1]"
-
-
 def with_sinks(call: Call) -> str:
     """The scores with a column for the sinks, in plain torch."""
     axes = ", 1" * min(call.tensors["query"].dim() - 1, 2)
@@ -324,10 +305,7 @@ def with_sinks(call: Call) -> str:
 
 
 FEATURE = Feature(
-    "sinks",
-    "weights",
-    LEVELS,
-    Argument("sinks", None),
+    "sinks", "weights", LEVELS, Argument("sinks", None),
     decisions={
         "sinks": "(h,), the query's dtype: a logit for each query head in natural units, neither scaled nor capped; "
         "weights are exp(S) / (exp(sink) + Σ exp(S)); −∞ is an ordinary softmax; their gradient flows"
@@ -337,7 +315,8 @@ FEATURE = Feature(
     draw=_draw,
     oracle={"visibility": Step(_join, _split), "weights": Step(_empty_rows)},
     hooks=Hooks(
-        sink=_sink,
+        sink=lambda computation, rows, call: (None if call["sinks"] is None
+            else _column(computation.sink_logits(call), rows)),
         sink_gradient=_sink_gradient,
         steps={"sink_logits": sink_logits, "sink_gradient": sink_gradient},
     ),
@@ -345,5 +324,6 @@ FEATURE = Feature(
     cases=cases,
     aliases=dict.fromkeys(("sink", "learnable_sink", "attention_sinks", "head_sink", "softmax_one"), "sinks"),
     traits=lambda value, sizes: {"sinks": ("sinks",)},
-    in_torch=_in_torch,
-)
+    in_torch=lambda weights, value, call, conventions: (weights if value is None
+        else f"{with_sinks(call)}.softmax(-1)[..., :-1]"),
+)  # fmt: skip

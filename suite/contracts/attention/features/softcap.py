@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases import Case
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
@@ -19,18 +19,10 @@ from attnsuite.contracts.attention.masks import Mask
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.contracts.attention.oracle import Array, BackwardPass, ForwardPass
+    from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
 
 
 # The oracle's step
-
-
-def _tanh(array: Array) -> Array:
-    from attnsuite.judging.precision import QUADRUPLE
-
-    if array.dtype == np.object_:
-        return np.vectorize(QUADRUPLE.tanh, otypes=[object])(array) if array.size else array
-    return np.asarray(np.tanh(array))
 
 
 def _cap(forward: ForwardPass) -> None:
@@ -40,6 +32,7 @@ def _cap(forward: ForwardPass) -> None:
     |S|. The tanh and the product with the cap may cost 4 unit roundoffs of the capped score. A tanh that is computed as
     2σ(2x) − 1 has an absolute error: 4 roundings of the accumulator at the size of the cap.
     """
+    from attnsuite.contracts.attention.oracle import elementwise
     from attnsuite.contracts.attention.tolerance import product_error
 
     cap = forward.problem.options.get("softcap")
@@ -49,7 +42,7 @@ def _cap(forward: ForwardPass) -> None:
     before = abs(forward.scores).astype(np.float64)
     error = 2 * u * before + product_error(forward) * forward.magnitude
     slope = 1 - np.tanh(np.maximum(before - error, 0) / cap) ** 2
-    forward.tanh = _tanh(forward.scores / cap)
+    forward.tanh = elementwise("tanh", forward.scores / cap)
     capped = forward.one * cap * forward.tanh
     forward.magnitude = forward.magnitude * slope
     size = before * slope + 2 * abs(capped).astype(np.float64) + 2 * a / u * cap  # 2u of this is the error
@@ -182,8 +175,7 @@ FORWARD = mutants(
         "caps_unscaled_scores": Mutation("the soft cap comes before the scale: scale · cap · tanh(q·k / cap)",
             lambda scores, cap, call, grid: softcap(scores / (factor(call) or 1.0), cap, call, grid) * factor(call)),
         "caps_by_scale_of_width": Mutation("under a soft cap a given scale is ignored, 1/√d is used",
-            lambda scores, cap, call, grid: softcap(
-                scores * (default(call) / (factor(call) or 1.0)), cap, call, grid)),
+            lambda scores, cap, call, grid: softcap(scores * (default(call) / (factor(call) or 1.0)), cap, call, grid)),
         "caps_biased_scores": Mutation("the soft cap comes after the bias", _after_bias,
             "Tokamax's order; onnx issue 7865, onnxruntime issue 28215"),
         "rounds_softcap_to_integer": Mutation("the soft cap is rounded to an integer of at least 1",
@@ -210,22 +202,12 @@ BACKWARD = mutants(
     },
 )  # fmt: skip
 
-LEVELS = Levels(
-    {"softcap": {"no_cap": None, "cap": 2.0}},
-    lambda levels: {} if levels["softcap"] is None else {"softcap": levels["softcap"]},
-    unsupported="soft caps",
-)
-
-
-def _in_torch(scores: str, value: float | None, call: Call, conventions: Conventions) -> str:
-    return scores if value is None else f"{value} * (({scores}) / {value}).tanh()"
+LEVELS = Levels({"softcap": {"no_cap": None, "cap": 2.0}},
+    lambda levels: {} if levels["softcap"] is None else {"softcap": levels["softcap"]}, unsupported="soft caps")  # fmt: skip
 
 
 FEATURE = Feature(
-    "softcap",
-    "score",
-    LEVELS,
-    Argument("softcap", None),
+    "softcap", "score", LEVELS, Argument("softcap", None),
     place=1,
     decisions={
         "softcap": "cap · tanh(S / cap) in place of the scaled scores S, before a bias is added and keys are hidden; "
@@ -233,16 +215,14 @@ FEATURE = Feature(
     },
     vocabulary={"softcap": "soft caps"},
     oracle={"score": Step(_cap, _cap_back)},
-    hooks=Hooks(
-        score=_score,
-        score_gradient=_score_gradient,
-        steps={"softcap": softcap, "softcap_slope": softcap_slope},
-    ),
+    hooks=Hooks(score=_score, score_gradient=_score_gradient,
+        steps={"softcap": softcap, "softcap_slope": softcap_slope}),
     complaint=_complaint,
     cases=cases,
     aliases=dict.fromkeys(("soft_cap", "logit_cap", "logits_soft_cap", "logit_softcapping"), "softcap"),
     traits=lambda value, sizes: {"softcap": ("a soft cap",)},
-    in_torch=_in_torch,
+    in_torch=lambda scores, value, call, conventions: (scores if value is None
+        else f"{value} * (({scores}) / {value}).tanh()"),
     label=lambda value: f"soft cap {value:g}",
     syntax=Syntax("a finite number above 0", number_within(math.ulp(0.0), math.inf)),
-)
+)  # fmt: skip

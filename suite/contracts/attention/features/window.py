@@ -54,7 +54,9 @@ def _complaint(call: AttentionCall) -> str:
 def cases() -> Sequence[Case]:
     """The cases of a window (left, right): query i attends to keys i − left ≤ j ≤ i + right."""
     from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import case, single
+    from attnsuite.contracts.attention.cases.bad_input import BadInput
+    from attnsuite.contracts.attention.cases.case import case, gradients, single
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
@@ -62,8 +64,8 @@ def cases() -> Sequence[Case]:
             for n in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)),
         *(single(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), length=200, width=16)
             for n in (63, 64, 65, 127, 128, 129)),
-        *(single(f"window/long_left_{n}", f"{n} keys to the left, beyond eight bits", window=(n, 0), queries=310, keys=320,
-            width=8, gradient_of=gradient, dtypes=("float32",))
+        *(single(f"window/long_left_{n}", f"{n} keys to the left, beyond eight bits", window=(n, 0), queries=310,
+            keys=320, width=8, gradient_of=gradient, dtypes=("float32",))
             for n, gradient in ((255, ()), (256, INPUTS), (300, ()))),
         *(case(f"window/of_{bits}_bits", "so wide that it hides nothing: no bound, as libraries write it",
             window=(2**bits - 1, 2**bits - 1)) for bits in (31, 62)),
@@ -94,18 +96,6 @@ def cases() -> Sequence[Case]:
             length=20),
         case("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16,
             length=20),
-        *_further_cases(),
-    ]  # fmt: skip
-
-
-def _further_cases() -> Sequence[Case]:
-    """Gradients, dropout and bad input."""
-    from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.bad_input import BadInput
-    from attnsuite.contracts.attention.cases.case import case, gradients
-    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
-
-    return [
         gradients("window/gradient", "hidden keys get no gradient", window=(3, 1), length=14),
         gradients("window/gradient_causal", "the same under causal", window=(3, None), causal=True, length=14),
         gradients("empty_row_gradients/window", "rows left empty send none", window=(1, 0), queries=14, keys=6),
@@ -212,14 +202,8 @@ def _reach(levels: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"window": (left, right)}
 
 
-SHARES: Mapping[str, tuple[float | None, float | None] | None] = {
-    "no_window": None,
-    "window_left": (0.3, 0),
-    "window_right": (0, 0.3),
-    "window_both": (0.4, 0.2),
-    "window_past": (0.1, None),
-    "window_own": (0, 0),
-}
+SHARES: Mapping[str, tuple[float | None, float | None] | None] = {"no_window": None, "window_left": (0.3, 0),
+    "window_right": (0, 0.3), "window_both": (0.4, 0.2), "window_past": (0.1, None), "window_own": (0, 0)}  # fmt: skip
 """The shares of the keys to the left and to the right."""
 LEVELS = Levels(
     {"window": SHARES},
@@ -262,15 +246,8 @@ def _read_sides(text: str) -> tuple[int | None, int | None]:
     return sides[0], sides[1]
 
 
-def _written_sides(value: tuple[int | None, int | None]) -> str:
-    return ":".join("" if side is None else str(side) for side in value)
-
-
 FEATURE = Feature(
-    "window",
-    "visibility",
-    LEVELS,
-    Argument("window", None),
+    "window", "visibility", LEVELS, Argument("window", None),
     decisions={
         "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both included; None is unbounded; "
         "the position of query i is i, also when l ≠ s; what is_causal or a mask hides stays hidden; it may leave "
@@ -287,5 +264,6 @@ FEATURE = Feature(
     traits=_traits,
     in_torch=_in_torch,
     label=lambda value: f"window {value}".replace("None", "∞"),
-    syntax=Syntax("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides, _written_sides),
-)
+    syntax=Syntax("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides,
+        lambda value: ":".join("" if side is None else str(side) for side in value)),
+)  # fmt: skip
