@@ -100,11 +100,8 @@ def page() -> str:
 
 
 def _table(rows: Mapping[str, str]) -> str:
-    return "\n".join(_row(*row) for row in rows.items())
-
-
-def _row(point: str, says: str) -> str:
-    return fill(f"{point:<16} {says}", 120, initial_indent=" " * 4, subsequent_indent=" " * 21)
+    lines = (f"{point:<16} {says}" for point, says in rows.items())
+    return "\n".join(fill(line, 120, initial_indent=" " * 4, subsequent_indent=" " * 21) for line in lines)
 
 
 def needs(calls: Calls) -> frozenset[str]:
@@ -115,13 +112,9 @@ def needs(calls: Calls) -> frozenset[str]:
 def _shapes(call: Call) -> frozenset[str]:
     query, key, value = (call.tensors[name] for name in ("query", "key", "value"))
     products = query.numel() * key.shape[-2] + query.shape[:-1].numel() * key.shape[-2] * value.shape[-1]
-    needed = {
-        "gradient": bool(call.gradient_of),
-        "no_keys": 0 in query.shape or 0 in key.shape,
-        "value_width": value.shape[-1] != query.shape[-1],
-        f"rank{query.dim()}": query.dim() < 4,
-        "large": products > LARGE,
-    }
+    needed = {"gradient": bool(call.gradient_of), "no_keys": 0 in query.shape or 0 in key.shape,
+        "value_width": value.shape[-1] != query.shape[-1], f"rank{query.dim()}": query.dim() < 4,
+        "large": products > LARGE}  # fmt: skip
     return frozenset(word for word, needed in needed.items() if needed) | {str(query.dtype).removeprefix("torch.")}
 
 

@@ -139,7 +139,7 @@ class ForwardPass:
         scores = self.scores if self.all_allowed else np.where(self.allowed, self.scores, -np.inf)
         self.largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
         self.score_error = score_error(self)
-        self.weights = exponential(scores - np.where(self.empty, 0, self.largest))
+        self.weights = elementwise("exp", scores - np.where(self.empty, 0, self.largest))
         total = self.weights.sum(axis=-1, keepdims=True)
         self.weights /= np.where(total == 0, 1, total)
         self.dropout_factor: Any = self.one  # what each weight is multiplied by: 0 where dropped, else 1/(1 − p)
@@ -220,8 +220,8 @@ class BackwardPass:
         return Bounded(value, error + rounding + self.forward.precision.tiny * underflows)
 
 
-def exponential(array: Array) -> Array:
-    """The exponential of each element, 0 of −∞."""
+def elementwise(function: str, array: Array) -> Array:
+    """The function of numpy of this name, `exp`, `log` or `tanh`, of each element in the array's own precision."""
     if array.dtype == np.object_:
-        return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array
-    return np.asarray(np.exp(array))
+        return np.vectorize(getattr(QUADRUPLE, function), otypes=[object])(array) if array.size else array
+    return np.asarray(getattr(np, function)(array))

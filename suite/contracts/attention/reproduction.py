@@ -50,6 +50,8 @@ HARMLESS = frozenset({"rank2", "rank3", "value_width"})
 """The features that a smaller call may need: they are not why it fails, as an empty row or a lack of keys may be."""
 SHOWN = 64
 """The keys of the calls that show dropped weights: 4,096 weights give a probability to a few per cent."""
+DIFFER = "results differ from call to call"
+"""How the difference of equal calls begins, in words."""
 EMPTY = "weights = (scores - scores.amax(-1, True).detach().clamp_min(-1e300)).exp()"
 """A softmax whose empty rows are 0 and have gradients of 0; it is not yet normalised."""
 
@@ -102,11 +104,8 @@ def contiguous(call: Call) -> Iterator[Call]:
     """All tensors contiguous, or one of them."""
     strided = [name for name, tensor in _tensors(call).items() if not _is_plain(tensor)]
     for names in [strided, *([name] for name in strided)] if strided else []:
-        yield _changed(call, partial(_made_contiguous, names))
-
-
-def _made_contiguous(names: Sequence[str], name: str, tensor: Tensor) -> Tensor:
-    return tensor.contiguous().clone() if name in names else tensor
+        plain = {name: _tensors(call)[name].contiguous().clone() for name in names}
+        yield _changed(call, plain.get)
 
 
 def smaller_sizes(call: Call) -> Iterator[Call]:
@@ -117,7 +116,11 @@ def smaller_sizes(call: Call) -> Iterator[Call]:
     sizes = {letter: x.shape[axis] for x, axes in inputs for axis, letter in axes.items() if x.dim() >= -axis}
     grouped = sizes.get("h") != sizes.get("g")
     if grouped and sizes["g"]:
-        yield from _fewer_groups(call, sizes["h"] // sizes["g"], sizes["g"])
+        group = sizes["h"] // sizes["g"]
+        for part in _parts(sizes["g"]):
+            yield _cut(_cut(call, "h", slice(part.start * group, part.stop * group)), "g", part)
+        if sizes["g"] == 1:
+            yield from (_cut(call, "h", part) for part in _parts(group))
     square = sizes.get("l") == sizes.get("s")
     for axes in ("b", *(() if grouped else ("hg",)), *(("ls",) if square else ()), "l", "s", "v", "e"):
         if axes[0] in sizes:
@@ -130,13 +133,6 @@ def _parts(size: int) -> Iterator[slice]:
         if 0 < count < size:
             yield slice(0, count)
             yield slice(size - count, size)
-
-
-def _fewer_groups(call: Call, group: int, groups: int) -> Iterator[Call]:
-    for part in _parts(groups):
-        yield _cut(_cut(call, "h", slice(part.start * group, part.stop * group)), "g", part)
-    if groups == 1:
-        yield from (_cut(call, "h", part) for part in _parts(group))
 
 
 def _cut(call: Call, axes: str, part: slice) -> Call:
@@ -173,11 +169,7 @@ def simpler_numbers(call: Call) -> Iterator[Call]:
         return
     for name, tensor in _tensors(call).items():
         if tensor.dtype.is_floating_point and tensor.numel():
-            yield from (_changed(call, partial(_replaced, name, rounder)) for rounder in _rounder(tensor))
-
-
-def _replaced(changed: str, new: Tensor, name: str, tensor: Tensor) -> Tensor:
-    return new if name == changed else tensor
+            yield from (_changed(call, {name: rounder}.get) for rounder in _rounder(tensor))
 
 
 def blank(call: Call) -> Call:
@@ -189,21 +181,14 @@ def seeded(call: Call, seed: int) -> Call:
     """The call with numbers that torch draws from a seed, in the order of its tensors; strides stay."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _changed(call, lambda name, tensor: _like(tensor, _draw(tensor)))
-
-
-def _draw(tensor: Tensor) -> Tensor:
-    boolean = tensor.dtype == torch.bool
-    return torch.rand(tensor.shape) > 0.3 if boolean else torch.randn(tensor.shape, dtype=tensor.dtype)
+        return _changed(call, lambda name, tensor: _like(tensor, torch.rand(tensor.shape) > 0.3
+            if tensor.dtype == torch.bool else torch.randn(tensor.shape, dtype=tensor.dtype)))  # fmt: skip
 
 
 def seed_of(call: Call) -> int | None:
     """The seed that the numbers of a call come from, if one of those that are tried."""
-    return next((seed for seed in SEEDS if _equal(seeded(call, seed), call)), None)
-
-
-def _equal(one: Call, other: Call) -> bool:
-    return all(torch.equal(tensor, _tensors(other)[name]) for name, tensor in _tensors(one).items())
+    own = _tensors(call).values()
+    return next((seed for seed in SEEDS if all(map(torch.equal, own, _tensors(seeded(call, seed)).values()))), None)
 
 
 def _rounder(tensor: Tensor) -> Iterator[Tensor]:
@@ -435,11 +420,8 @@ def _worst(reply: Reply, expected: WithinBounds) -> tuple[str, tuple[int, ...]]:
         if errors.max(initial=0.0) > accept:
             worst = np.unravel_index(int(errors.argmax()), errors.shape)
             return name, tuple(map(int, worst)) if errors.size > FEW else ()
-    return next((name for name in expected.attentions or () if _is_second_wrong(name, reply, expected)), ""), ()
-
-
-def _is_second_wrong(name: str, reply: Reply, expected: WithinBounds) -> bool:
-    return (expected.attentions or {})[name].verdict(name, reply).status != Status.PASSED
+    seconds = (expected.attentions or {}).items()
+    return next((name for name, second in seconds if second.verdict(name, reply).status != Status.PASSED), ""), ()
 
 
 @dataclass(frozen=True)
@@ -473,10 +455,8 @@ def noise(replies: Sequence[Reply]) -> str:
     p = 1 - 1 / (SHOWN * float(kept.mean()))
     share, deviation = 1 - kept.numel() / first.numel(), math.sqrt(max(p * (1 - p), 0.0) / first.numel())
     if 0 < p < 1 and float(kept.max() - kept.min()) < 1e-3 * float(kept.mean()) and abs(share - p) < 5 * deviation:
-        return (
-            f"results differ from call to call: weights are dropped with p = {p:.3g}, though no dropout was requested"
-        )
-    return "results differ from call to call, though nothing random was requested"
+        return f"{DIFFER}: weights are dropped with p = {p:.3g}, though no dropout was requested"
+    return f"{DIFFER}, though nothing random was requested"
 
 
 def reproducing() -> Reproducer:

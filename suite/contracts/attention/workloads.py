@@ -42,10 +42,8 @@ def _vit() -> list[Workload]:
     why = "a layer of ViT-B/16 at 224 × 224: 196 patches and a class token"
     dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
     trained = {"quick": FORWARD, "standard": PASSES, "gpu": FORWARD, "full": PASSES}
-    return [
-        Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL_CORES)}),
-        Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes),
-    ]
+    return [Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL_CORES)}),
+        Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes)]  # fmt: skip
 
 
 def _decode() -> list[Workload]:
@@ -71,17 +69,8 @@ def _ladder() -> list[Workload]:
         why = "one head of width 64: how time and memory grow with the length"
         profiles = EVERY if thousands < 4 else {"full": (*FORWARD, *TOGETHER)} if thousands > 32 else trained
         cores = {"standard": (1,) if thousands < 8 else (ALL_CORES,) if thousands > 16 else (1, ALL_CORES)}
-        made.append(
-            Workload(
-                f"ladder/{thousands}k",
-                why,
-                length,
-                length,
-                profiles=profiles,
-                cores=cores,
-                dtypes={"cpu": CPU, "cuda": LARGE},
-            )
-        )
+        made.append(Workload(f"ladder/{thousands}k", why, length, length, profiles=profiles, cores=cores,
+            dtypes={"cpu": CPU, "cuda": LARGE}))  # fmt: skip
     return made
 
 
@@ -101,38 +90,14 @@ def _grid() -> list[Workload]:
         name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
         trained = width == 128 and (causal or length == 8192)  # the gradients that ten minutes have time for
         why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
-        made.append(
-            Workload(
-                name,
-                why,
-                length,
-                length,
-                width,
-                2048 // width,
-                batch=batch,
-                causal=causal,
-                profiles={"gpu": (*FORWARD, *(TOGETHER * trained)), "full": (*FORWARD, *TOGETHER)},
-                dtypes={"cuda": LARGE},
-            )
-        )
+        made.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal,
+            profiles={"gpu": (*FORWARD, *(TOGETHER * trained)), "full": (*FORWARD, *TOGETHER)}, dtypes={"cuda": LARGE}))  # fmt: skip
     for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
         name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
         directions = PASSES if (length, width) == (2048, 64) else FORWARD
-        made.append(
-            Workload(
-                name,
-                why,
-                length,
-                length,
-                width,
-                256 // width,
-                batch=batch,
-                causal=causal,
-                profiles={"standard": directions},
-                dtypes={"cpu": CPU},
-            )
-        )
+        made.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal,
+            profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
     return made
 
 

@@ -18,15 +18,8 @@ def cases() -> list[Case]:
     """All cases, family by family, the plainest first."""
     first = [*one_call.plain(), *printed_examples()]
     of_features = [*masks.cases(), *(case for feature in features() for case in feature.cases()), *dropout.cases()]
-    general = [
-        *one_call.cases(),
-        *metamorphic(),
-        *several_calls.cases(),
-        *one_call.lengths(),
-        *paths.cases(),
-        *bad_input(),
-        *combined.array().cases(QUICK, 0),
-    ]
+    general = [*one_call.cases(), *metamorphic(), *several_calls.cases(), *one_call.lengths(), *paths.cases(),
+        *bad_input(), *combined.array().cases(QUICK, 0)]  # fmt: skip
     families = [case.family for case in (*first, *general)]
     own = [case.family for case in of_features if case.family not in families]
     order = dict.fromkeys([*(case.family for case in first), *own, *families])

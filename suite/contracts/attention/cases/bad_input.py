@@ -59,22 +59,17 @@ def lower_ranks() -> list[Case]:
 
 def under_options() -> list[Case]:
     """The same bad input with options, whose paths need the same checks."""
-    wider, longer = {"key": (2, 4, 7, 12)}, {"key": (2, 4, 9, 8)}
-    options: dict[str, dict[str, Any]] = {
-        "causal": {"is_causal": True}, "scale": {"scale": 0.5}, "window": {"window": (2,
-            1)}, "groups": {"enable_gqa": True},
-    }  # fmt: skip
-    one = {"query": (2, 4, 1, 8)}
+    options: dict[str, dict[str, Any]] = {"causal": {"is_causal": True}, "scale": {"scale": 0.5},
+        "window": {"window": (2, 1)}, "groups": {"enable_gqa": True}}  # fmt: skip
+    kinds = (("widths_differ", "a query of width 8 and keys of width 12", {"key": (2, 4, 7, 12)}, (5, 7)),
+        ("lengths_differ", "9 keys with 7 values", {"key": (2, 4, 9, 8)}, (5, 9)))  # fmt: skip
     return [
-        *(BadInput(f"bad_input/widths_differ_with_{name}", f"a query of width 8 and keys of width 12, with {name}",
-            wider, passed) for name, passed in options.items()),
-        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys with 7 values, with {name}", longer, passed)
-            for name, passed in options.items()),
-        BadInput("bad_input/widths_differ_with_a_mask", "a query of width 8 and keys of width 12, with a mask",
-            {**wider, "attn_mask": (5, 7)}),
-        BadInput("bad_input/lengths_differ_with_a_mask", "9 keys with 7 values, with a mask",
-            {**longer, "attn_mask": (5, 9)}),
+        *(BadInput(f"bad_input/{name}_with_{option}", f"{says}, with {option}", shapes, passed)
+            for name, says, shapes, _ in kinds for option, passed in options.items()),
+        *(BadInput(f"bad_input/{name}_with_a_mask", f"{says}, with a mask", {**shapes, "attn_mask": mask})
+            for name, says, shapes, mask in kinds),
         BadInput("bad_input/widths_differ_for_one_query", "one query of width 8 and keys of width 12",
-            {**wider, **one}),
-        BadInput("bad_input/lengths_differ_for_one_query", "9 keys with 7 values, for one query", {**longer, **one}),
+            {"key": (2, 4, 7, 12), "query": (2, 4, 1, 8)}),
+        BadInput("bad_input/lengths_differ_for_one_query", "9 keys with 7 values, for one query",
+            {"key": (2, 4, 9, 8), "query": (2, 4, 1, 8)}),
     ]  # fmt: skip

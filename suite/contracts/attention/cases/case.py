@@ -168,13 +168,15 @@ def expected_result(
     rows = None if call.gradient_of else sampled_rows(problem, dtype)
     result = _oracle_result(problem if rows is None else on_rows(problem, rows), dtype)
     empty = result.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
+    # without NaN; infinity counts as the largest finite number
+    largest = min(float(np.fmax.reduce(abs(problem.value), axis=None, initial=0.0)), sys.float_info.max)
     return WithinBounds(
         form_of_reply,
         result.output,
         ACCEPT_OUTPUT,
         {name: _reshaped(result.gradients[name], form_of_reply.gradients[name]) for name in call.gradient_of},
         rows,
-        size=_largest(problem.value),
+        size=largest,
         loose=result.loose,
         aggregate_limits=result.aggregate_limits,
         decided=None
@@ -209,10 +211,7 @@ class LogSumExp(AttentionWeights):
         pair = [side.attention_weights.get(name) for side in (reply, theirs)]
         tensors = [self._judged(tensor) if tensor is not None and tensor.shape == self.shape else tensor
             for tensor in pair]  # fmt: skip
-        replies = [
-            replace(side, attention_weights={name: tensor})
-            for side, tensor in zip((reply, theirs), tensors, strict=True)
-        ]
+        replies = [replace(reply, attention_weights={name: tensor}) for tensor in tensors]
         return AttentionWeights(self._in_dtype(pair[0]), None).equal(name, *replies)
 
     def _judged(self, tensor: Tensor) -> Tensor:
@@ -236,16 +235,10 @@ class LogSumExp(AttentionWeights):
 
 def _log_sum_exp(call: Call, expected: Bounded, rows: Array | None) -> LogSumExp:
     """The expected log-sum-exp, without the axes that the call does not have."""
-    query, (*_, judged) = call.tensors["query"], expected.value.shape
-    shape = (*query.shape[:-2], judged)
-    bounded = Bounded(expected.value.reshape(shape), expected.bound.reshape(shape))
-    within = WithinBounds(Form(shape, query.dtype), bounded, ACCEPT_OUTPUT)
+    query = call.tensors["query"]
+    shape = (*query.shape[:-2], expected.value.shape[-1])
+    within = WithinBounds(Form(shape, query.dtype), _reshaped(expected, shape), ACCEPT_OUTPUT)
     return LogSumExp(within, None, tuple(query.shape[:-1]), rows)
-
-
-def _largest(array: Array) -> float:
-    """The largest absolute value without NaN; infinity counts as the largest finite number."""
-    return min(float(np.fmax.reduce(abs(array), axis=None, initial=0.0)), sys.float_info.max)
 
 
 def _weights(problem: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
@@ -269,11 +262,10 @@ def as_problem(call: Call, conventions: Conventions, keep_mask: Array | None = N
     query, key, value = (four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
     upstream = None if call.output_gradient is None else four_axes(compare.numbers(call.output_gradient))
     of_lse = None if call.second_gradient is None else four_axes(compare.numbers(call.second_gradient[..., None]))
-    masks = {name: _array(tensor) for name, tensor in call.tensors.items() if name not in INPUTS}
+    masks = {name: tensor.numpy() if tensor.dtype == torch.bool else compare.numbers(tensor)
+        for name, tensor in call.tensors.items() if name not in INPUTS}  # fmt: skip
     return oracle.Problem(
-        query,
-        key,
-        value,
+        *(query, key, value),
         options={**call.options, **masks},
         conventions=conventions,
         keep_mask=keep_mask,
@@ -310,10 +302,6 @@ def four_axes(array: Array) -> Array:
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
 
 
-def _array(tensor: Tensor) -> Array:
-    return tensor.numpy() if tensor.dtype == torch.bool else compare.numbers(tensor)
-
-
 def _reshaped(bounded: Bounded, shape: tuple[int, ...]) -> Bounded:
     return Bounded(bounded.value.reshape(shape), bounded.bound.reshape(shape))
 
@@ -327,35 +315,33 @@ DIVISORS = (2, 4, 8, 16, 32, 64, 128)
 
 def traits(case: AttentionCase, dtype: str) -> Traits:
     """The unusual properties of a case in a dtype, by factor."""
-    properties: dict[str, Sequence[str]] = {name: tuple(phrases) for name, phrases in _of_sizes(case.sizes).items()}
+    sizes, other_width = case.sizes, case.sizes.value_width != case.sizes.width
+    longer = "more queries than keys" if sizes.queries > sizes.keys else "more keys than queries"
+    properties: dict[str, Sequence[str]] = {
+        "keys": tuple(_size("keys", sizes.keys)),
+        "queries": tuple(_size("queries", sizes.queries)),
+        "width": tuple(_width("width", sizes.width)),
+        "value width": ("another value width than the query's", *_width("value width", sizes.value_width))
+        if other_width
+        else (),
+        "matrices": tuple(_many("batch items times heads", sizes.batch * sizes.heads)),
+        "heads": tuple(_many("heads", sizes.heads)),
+        "batch": tuple(_many("batch items", sizes.batch)),
+        "shape": ("as many queries as keys" if sizes.queries == sizes.keys else longer,),
+    }
     for feature in features():
-        value = case.values.get(feature.key)
-        properties |= (
-            {}
-            if value is None
-            else feature.traits(value, case.sizes)
-            if feature.traits
-            else {feature.key: (feature.name,)}
-        )
+        if (value := case.values.get(feature.key)) is not None:
+            properties |= feature.traits(value, sizes) if feature.traits else {feature.key: (feature.name,)}
+    layouts = [(f"{layout.replace('_', ' ')} memory of the {name.replace('_', ' ')}", "inputs that are not contiguous")
+        for name, layout in case.layout.items()]  # fmt: skip
+    alone = (f"with a gradient of {case.gradient_of[0]} alone",) if len(case.gradient_of) == 1 else ()
+    backward = ("backward", *alone) if case.gradient_of else ()
     return properties | {
         "rank": (f"rank {case.rank}",) if case.rank < 4 else (),
         "draw": () if case.draw == "peaked" else (case.draw.replace("_", " "),),
-        "layout": tuple(_layouts(case)),
+        "layout": tuple(words for pair in layouts for words in pair),
         "dtype": (dtype, *(("a half type",) if dtype in HALF else ())),
-        HOW: tuple(_how(case)),
-    }
-
-
-def _of_sizes(sizes: Sizes) -> dict[str, Iterator[str]]:
-    return {
-        "keys": _size("keys", sizes.keys),
-        "queries": _size("queries", sizes.queries),
-        "width": _width("width", sizes.width),
-        "value width": _value_width(sizes),
-        "matrices": _many("batch items times heads", sizes.batch * sizes.heads),
-        "heads": _many("heads", sizes.heads),
-        "batch": _many("batch items", sizes.batch),
-        "shape": _shape(sizes),
+        HOW: (*backward, *(("without grad mode",) if not case.grad_mode or case.inference else ())),
     }
 
 
@@ -378,30 +364,3 @@ def _width(name: str, count: int) -> Iterator[str]:
     yield from (f"a {name} that {by} does not divide" for by in DIVISORS if count % by)
     yield from (f"a {name} that {by} divides" for by in DIVISORS if count and count % by == 0)
     yield f"a {name} of {count}"
-
-
-def _value_width(sizes: Sizes) -> Iterator[str]:
-    if sizes.value_width != sizes.width:
-        yield "another value width than the query's"
-        yield from _width("value width", sizes.value_width)
-
-
-def _shape(sizes: Sizes) -> Iterator[str]:
-    if sizes.queries != sizes.keys:
-        yield "more queries than keys" if sizes.queries > sizes.keys else "more keys than queries"
-    else:
-        yield "as many queries as keys"
-
-
-def _layouts(case: AttentionCase) -> Iterator[str]:
-    for name, layout in case.layout.items():
-        yield f"{layout.replace('_', ' ')} memory of the {name.replace('_', ' ')}"
-        yield "inputs that are not contiguous"
-
-
-def _how(case: AttentionCase) -> Iterator[str]:
-    if case.gradient_of:
-        yield "backward"
-        yield from (f"with a gradient of {name} alone" for name in case.gradient_of if len(case.gradient_of) == 1)
-    if not case.grad_mode or case.inference:
-        yield "without grad mode"

@@ -42,12 +42,8 @@ attention = Attention(None, INPUTS, drawn)
 
 POOLING = "pooling"
 """The stage of examples that give weights or scores and values, and no query or key."""
-EXPRESSIBLE = (
-    "doc-003/3.3.1-softmax-naive",
-    "doc-003/3.3.1-softmax",
-    "doc-004/11.3.1-gaussian-equals-dot-minus-key-norm",
-    "doc-004/11.3.3-bilinear",
-)
+EXPRESSIBLE = ("doc-003/3.3.1-softmax-naive", "doc-003/3.3.1-softmax",
+    "doc-004/11.3.1-gaussian-equals-dot-minus-key-norm", "doc-004/11.3.3-bilinear")  # fmt: skip
 """Examples of another stage that the signature can express: softmax weights, and a matrix that maps the query."""
 SATURATED = "doc-004/11.1-softmax-gradient-saturates"
 """The derivative of a softmax that is nearly 1, which a document says never vanishes."""
@@ -56,7 +52,10 @@ FILL = "where the document's finite fill gives an empty row the mean, the contra
 
 def printed_examples() -> list[DocumentedNumbers | DocumentedShape]:
     """Every example of this contract that the signature can express, and weights read through identity values."""
-    return [*_printed(), *_shaped(), _saturated()]
+    shapes = [
+        example for example in documents.examples_of("attention", kind="shape") if "query_shape" in example.inputs
+    ]
+    return [*_printed(), *map(_unseeded, shapes), _saturated()]
 
 
 def _printed() -> Iterator[DocumentedNumbers]:
@@ -115,12 +114,6 @@ def _saturated() -> KeyGradient:
     tensors = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}
     case = attention.with_inputs(*example.named(quantity), tensors)
     return KeyGradient(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
-
-
-def _shaped() -> Iterator[DocumentedShape]:
-    for example in documents.examples_of("attention", kind="shape"):
-        if "query_shape" in example.inputs:
-            yield _unseeded(example)
 
 
 def _unseeded(example: Excerpt) -> DocumentedShape:

@@ -60,7 +60,9 @@ class KeptWeights(DropoutReader):
     def possible(self, call: Call, kept: Array) -> Array:
         """True for visible keys. Under causal there are as many queries as keys, so that no convention matters."""
         masks = {name: tensor for name, tensor in call.tensors.items() if name not in INPUTS}
-        seen = visible({**call.options, **masks}, _grid(call), {})
+        queries, keys = (call.tensors[name].shape[-2] for name in ("query", "key"))
+        grid = Grid(torch.arange(queries), torch.arange(keys), queries, keys)
+        seen = visible({**call.options, **masks}, grid, {})
         return kept | True if seen is None else np.broadcast_to(np.asarray(seen), kept.shape)
 
     def certain(self, call: Call, kept: Array, conventions: Conventions) -> Array:
@@ -70,11 +72,6 @@ class KeptWeights(DropoutReader):
 
     def expected(self, call: Call, kept: Array, conventions: Conventions) -> WithinBounds:
         return expected_result(call, conventions, kept)
-
-
-def _grid(call: Call) -> Grid:
-    queries, keys = (call.tensors[name].shape[-2] for name in ("query", "key"))
-    return Grid(torch.arange(queries), torch.arange(keys), queries, keys)
 
 
 def kept(name: str, why: str, base: AttentionCase, dtypes: tuple[str, ...] = FAST) -> DropoutCase:
@@ -202,11 +199,11 @@ def cases() -> Sequence[Case]:
         kept("dropout/kept_tiled", "across tiles", tiled),
         kept("dropout/gradient", "the backward pass uses the forward's mask", base.but(gradient_of=INPUTS)),
         kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS)),
-        *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept_share, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)
-            for p in (0.1, 0.5)),
+        *(counted(f"dropout/{name}_{p}", why, judge, p, batch=16, heads=16, size=40) for name, why, judge in (
+            ("share", "as many are kept as should be", patterns.kept_share),
+            ("variance_rows", "independent within a row", rows_vary),
+            ("variance_columns", "independent within a column", columns_vary),
+            ("independent", "heads, items, rows and keys draw for themselves", neighbours)) for p in (0.1, 0.5)),
         counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3,
             size=256, dtypes=("float32", "float16")),
         counted("dropout/seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4)),
@@ -219,8 +216,8 @@ def cases() -> Sequence[Case]:
         BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {},
             {"dropout_p": 1.5, "is_causal": True}),
         counted("dropout/successive_calls", "the generator moves on", repeated, seeds=(3, None)),
-        counted("dropout/successive_one_query", "a call with one query moves the generator on", repeated, seeds=(3, None),
-            batch=16, queries=1, size=64),
+        counted("dropout/successive_one_query", "a call with one query moves the generator on", repeated,
+            seeds=(3, None), batch=16, queries=1, size=64),
         counted("dropout/rows_far_apart", "no rows repeat after 512", neighbours, 0.4, batch=1, heads=1, queries=1100,
             size=16),
         of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
@@ -268,7 +265,3 @@ def training() -> Sequence[Case]:
             KEPT.but(gradient_of=INPUTS)),
         TrainingSteps(learning.but(between, "a backward pass does not turn the generator back"), backward_between),
     ]  # fmt: skip
-
-
-def _many(name: str, why: str, judge: Judge, p: float) -> CountedCase:
-    return counted(name, why, judge, p, batch=16, heads=16, size=40)

@@ -225,13 +225,8 @@ def _hundredfold(call: Call) -> Call:
 
 def gradient_sizes() -> list[AttentionCase]:
     """Tails of tiles, which a forward pass may get right and a backward pass wrong; and what meets there."""
-    met = {
-        "wide": (70, 130, 16),
-        "tall": (130, 70, 16),
-        "width_80": (66, 130, 80),
-        "width_128": (66, 130, 128),
-        "width_256": (34, 130, 256),
-    }
+    met = {"wide": (70, 130, 16), "tall": (130, 70, 16), "width_80": (66, 130, 80), "width_128": (66, 130, 128),
+        "width_256": (34, 130, 256)}  # fmt: skip
     return [
         *(backward(f"gradient_sizes/{n}", f"{n} queries and keys", length=n, dtypes=affordable(n))
             for n in (2, 16, 17, 32, 33, 64, 65, 127, 128, 129, 257)),

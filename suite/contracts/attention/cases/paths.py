@@ -120,7 +120,8 @@ def precision() -> Sequence[Case]:
     low: dict[str, Any] = {"draw": "bottomless_logits", "length": 9, "width": 16, "heads": 1}
     return [
         case("numerics/bottomless", "scores near −180,000, below the lowest number of float16", **low),
-        case("numerics/bottomless_causal", "the same under causal: a hidden score of −10⁵ would win", causal=True, **low),
+        case("numerics/bottomless_causal", "the same under causal: a hidden score of −10⁵ would win", causal=True,
+            **low),
         case("numerics/bottomless_masked", "the same under a mask", mask=Mask(), **low),
         case("numerics/bias_beyond_float16", "a score of 10,000 and a bias of 60,000: their sum exceeds float16",
             draw="huge_equal_logits", dtypes=("float16",), mask=Mask("float", "nothing", hidden=60_000.0)),
@@ -179,10 +180,8 @@ def types() -> Sequence[Case]:
     """Numbers as callers compute them."""
     bias = case("mask_gradient/parameter", "a learned bias is an nn.Parameter", mask=Mask("float", "everything"),
         gradient_of=(*INPUTS, "attn_mask"))  # fmt: skip
-    return [
-        case("scale/of_numpy", "1 / np.sqrt(e) is a numpy.float64, which is a float", scale=0.7 * np.float64(1.0)),
-        LayoutCase(bias, lambda call: replace(call, parameters=("attn_mask",))),
-    ]
+    return [case("scale/of_numpy", "1 / np.sqrt(e) is a numpy.float64, which is a float", scale=0.7 * np.float64(1.0)),
+        LayoutCase(bias, lambda call: replace(call, parameters=("attn_mask",)))]  # fmt: skip
 
 
 def cases() -> list[Case]:

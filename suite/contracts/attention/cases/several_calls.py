@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,10 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Calls, Case, Conventions, Replies
 from attnsuite.cases.case import HOW, ChangedCase, Traits
-from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
+from attnsuite.cases.expected import PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor
 from attnsuite.cases.tensors import FAST, dtype_of
-from attnsuite.contracts.attention.cases.case import (
-    AttentionCase,
-    case,
-    expected_result,
-    gradients,
-)
+from attnsuite.contracts.attention.cases.case import AttentionCase, case, expected_result, gradients
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging.precision import PRECISIONS, Bounded
 from attnsuite.judging.verdicts import Verdict
@@ -106,18 +102,19 @@ def differing(replies: Replies) -> str:
 
 SMALL = case("behaviour/small", "", queries=6, keys=9)
 """The base of most cases."""
+LEARNING = SMALL.but(gradient_of=INPUTS)
 
 
 def behaviour() -> list[Case]:
     """Functions have no memory, no favourite thread and no side effects."""
     other = case("behaviour/other", "", queries=3, keys=12, width=16)
     tiled = case("behaviour/tiled", "", queries=130, keys=200)
-    learning = SMALL.but(gradient_of=INPUTS)
     return [
-        RepeatedCall(CallSequence("behaviour/repeated", "the same call again gives the same output", repeat(SMALL, 3))),
+        RepeatedCall(CallSequence("behaviour/repeated", "the same call again gives the same output", lambda draw: (draw(SMALL),) * 3)),
         RepeatedCall(CallSequence("behaviour/repeated_tiled", "the same call again, where there are several tiles",
-            repeat(tiled, 3))),
-        RepeatedCall(CallSequence("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
+            lambda draw: (draw(tiled),) * 3)),
+        RepeatedCall(CallSequence("behaviour/repeated_gradient", "a second backward pass",
+            lambda draw: (draw(LEARNING),) * 2)),
         CallSequence("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used",
             in_turn(SMALL, other, SMALL)),
         CallSequence("behaviour/alternating_keys", "only the number of keys alternates",
@@ -127,7 +124,7 @@ def behaviour() -> list[Case]:
         CallSequence("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
         CallSequence("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
         CallSequence("behaviour/second_thread", "another thread", two_threads(SMALL)),
-        CallSequence("behaviour/second_thread_gradient", "gradients in another thread", two_threads(learning)),
+        CallSequence("behaviour/second_thread_gradient", "gradients in another thread", two_threads(LEARNING)),
         CallSequence("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
         case("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", length=1),
         case("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
@@ -135,17 +132,13 @@ def behaviour() -> list[Case]:
     ]  # fmt: skip
 
 
-def repeat(case: AttentionCase, times: int) -> MakeCalls:
-    return lambda draw: (draw(case),) * times
+def same_storage(case: AttentionCase) -> MakeCalls:
+    changed = case.but(name=case.name + "_changed")
+    return lambda draw: (draw(case), replace(draw(changed), same_storage=True))
 
 
 def in_turn(*cases: AttentionCase) -> MakeCalls:
     return lambda draw: tuple(draw(case) for case in cases)
-
-
-def same_storage(case: AttentionCase) -> MakeCalls:
-    changed = case.but(name=case.name + "_changed")
-    return lambda draw: (draw(case), replace(draw(changed), same_storage=True))
 
 
 def one_tensor(case: AttentionCase) -> MakeCalls:
@@ -161,12 +154,12 @@ def modes(case: AttentionCase) -> MakeCalls:
     return lambda draw: (draw(learning), replace(draw(case), grad_mode=False))
 
 
-LEARNING = SMALL.but(gradient_of=INPUTS)
 TILED = gradients("order/tiled", "", batch=1, queries=70, keys=130, width=16)
 
 
 def order() -> list[Case]:
     """Backward passes run after other calls, twice, or in another thread; gradients outlive all of them."""
+    evaluated = SMALL.but(name="order/evaluated")
     return [
         CallSequence("order/first_goes_back_first", "forward A, forward B, backward A, backward B",
             interleaved(LEARNING)),
@@ -178,12 +171,15 @@ def order() -> list[Case]:
             interleaved(LEARNING, causal=True)),
         CallSequence("order/tiled", "across tiles", interleaved(TILED), ("float32", "float16")),
         CallSequence("order/evaluated_between", "a call without gradients, between forward and backward",
-            evaluated_between),
+            lambda draw: (forward_of(learning := draw(LEARNING)), replace(draw(evaluated), grad_mode=False),
+                replace(learning, backward_of=0))),
         CallSequence("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING)),
         CallSequence("order/twice_tiled", "the same across tiles", twice(TILED), ("float32", "float16")),
-        CallSequence("order/backward_in_another_thread", "forward here, backward there", in_another_thread),
+        CallSequence("order/backward_in_another_thread", "forward here, backward there",
+            lambda draw: (forward_of(learning := draw(LEARNING)),
+                replace(learning, backward_of=0, own_thread=True))),
         CallSequence("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later",
-            in_a_row(LEARNING, 3)),
+            lambda draw: tuple(draw(LEARNING.but(name=f"{LEARNING.name}_{number}")) for number in range(3))),
     ]  # fmt: skip
 
 
@@ -203,25 +199,10 @@ def interleaved(case: AttentionCase, order: tuple[int, ...] = (0, 1), **unusual:
     return lambda draw: interleave((draw(case), draw(other)), order)
 
 
-def evaluated_between(draw: Callable[[AttentionCase], Call]) -> Calls:
-    learning = draw(LEARNING)
-    evaluated = replace(draw(SMALL.but(name="order/evaluated")), grad_mode=False)
-    return (forward_of(learning), evaluated, replace(learning, backward_of=0))
-
-
 def twice(case: AttentionCase) -> MakeCalls:
     """The second time with another output gradient."""
     other = case.but(name=case.name + "_other")
     return lambda draw: (draw(case), replace(draw(case), output_gradient=draw(other).output_gradient, backward_of=0))
-
-
-def in_another_thread(draw: Callable[[AttentionCase], Call]) -> Calls:
-    learning = draw(LEARNING)
-    return (forward_of(learning), replace(learning, backward_of=0, own_thread=True))
-
-
-def in_a_row(case: AttentionCase, times: int) -> MakeCalls:
-    return lambda draw: tuple(draw(case.but(name=f"{case.name}_{number}")) for number in range(times))
 
 
 @dataclass(frozen=True)
@@ -242,20 +223,13 @@ class SharedTensor(PerCallCase):
         return (replace(call, tensors={**call.tensors, **shared}, same_tensor=self.roles, gradient_of=wanted),)
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
-        return tuple(self._summed(call, conventions) for call in calls)
-
-    def _summed(self, call: Call, conventions: Conventions) -> WithinBounds:
+        (call,) = calls
         separate = expected_result(replace(call, gradient_of=INPUTS), conventions)
-        unit = PRECISIONS[dtype_of(call)].unit
         gradients = {name: gradient for name, gradient in separate.gradients.items() if name in call.gradient_of}
-        gradients[self.roles[0]] = total([separate.gradients[role] for role in self.roles], unit)
-        return replace(separate, form=requested_form(separate, call), gradients=gradients)
-
-
-def requested_form(separate: WithinBounds, call: Call) -> Form:
-    """The form of the reply, with the requested gradients."""
-    shapes = {name: shape for name, shape in separate.form.gradients.items() if name in call.gradient_of}
-    return replace(separate.form, gradients=shapes)
+        parts = [separate.gradients[role] for role in self.roles]
+        gradients[self.roles[0]] = total(parts, PRECISIONS[dtype_of(call)].unit)
+        shapes = {name: separate.form.gradients[name] for name in gradients}
+        return (replace(separate, form=replace(separate.form, gradients=shapes), gradients=gradients),)
 
 
 def total(parts: Sequence[Bounded], unit: float) -> Bounded:
@@ -268,46 +242,31 @@ def total(parts: Sequence[Bounded], unit: float) -> Bounded:
 def roles() -> list[SharedTensor]:
     """Self-attention with one tensor, as a layer without projections calls it."""
     square = gradients("roles/square", "", queries=7)
-    return [
-        SharedTensor("roles/all_three", "one tensor is query, key and value", INPUTS, square),
-        SharedTensor("roles/query_and_key", "one tensor is query and key", ("query", "key"), square),
-        SharedTensor("roles/key_and_value", "one tensor is key and value", ("key", "value"), square),
-        SharedTensor("roles/query_and_value", "one tensor is query and value", ("query", "value"), square),
-        SharedTensor("roles/causal", "all three under causal", INPUTS, square.but(causal=True)),
-        SharedTensor(
-            "roles/grouped", "key and value of fewer heads", ("key", "value"), square.but(heads=4, key_heads=2)
-        ),
-    ]
-
-
-SHARED = ("float32", "float16")
+    rows = {
+        "all_three": ("one tensor is query, key and value", INPUTS, square),
+        "query_and_key": ("one tensor is query and key", ("query", "key"), square),
+        "key_and_value": ("one tensor is key and value", ("key", "value"), square),
+        "query_and_value": ("one tensor is query and value", ("query", "value"), square),
+        "causal": ("all three under causal", INPUTS, square.but(causal=True)),
+        "grouped": ("key and value of fewer heads", ("key", "value"), square.but(heads=4, key_heads=2)),
+    }
+    return [SharedTensor(f"roles/{name}", *row) for name, row in rows.items()]
 
 
 def threads() -> list[Case]:
     """Rows, heads and items that do not divide among the threads; and calls of one shape at the same moment."""
-    rows = AttentionCase(
-        "threads/rows", "rows that leave a remainder", batch=1, heads=1, queries=131, keys=77, width=16, dtypes=SHARED
-    )
-    items = AttentionCase(
-        "threads/items", "items and heads that leave a remainder", batch=5, heads=1, queries=20, keys=40, dtypes=SHARED
-    )
+    shared = partial(case, heads=1, dtypes=("float32", "float16"))
+    rows = shared("threads/rows", "rows that leave a remainder", batch=1, queries=131, keys=77, width=16)
+    items = shared("threads/items", "items and heads that leave a remainder", batch=5, queries=20, keys=40)
     backward = rows.but("threads/gradients", "the same backward", queries=67, gradient_of=INPUTS)
     several = [rows, items, backward, rows.but("threads/one_query", "keys of one query", queries=1, keys=301)]
-    at_once = case("threads/called_at_once", "", batch=1, heads=2, length=130, width=16)
+    at_once = [case(f"threads/called_at_once_{n}", "", batch=1, heads=2, length=130, width=16) for n in range(4)]
     return [
-        *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
+        *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), partial(replace, threads=count))
+            for case in several for count in (2, 3)),
         CallSequence("threads/called_at_once", "four threads call at the same moment, each with numbers of its own",
-            together(at_once, 4), ("float32",)),
+            lambda draw: tuple(replace(draw(case), at_once=True) for case in at_once), ("float32",)),
     ]  # fmt: skip
-
-
-def _on(count: int) -> Callable[[Call], Call]:
-    return lambda call: replace(call, threads=count)
-
-
-def together(case: AttentionCase, count: int) -> MakeCalls:
-    calls = [case.but(name=f"{case.name}_{number}") for number in range(count)]
-    return lambda draw: tuple(replace(draw(item), at_once=True) for item in calls)
 
 
 MET: dict[str, dict[str, Any]] = {
@@ -323,7 +282,6 @@ MET: dict[str, dict[str, Any]] = {
 
 def state() -> list[Case]:
     """The output depends on the arguments alone."""
-    learning = SMALL.but(gradient_of=INPUTS)
     empty = SMALL.but(keys=0)
     hidden = SMALL.but(mask=Mask(pattern="nothing", axes="b11s"))
     return [
@@ -333,11 +291,11 @@ def state() -> list[Case]:
             for dtype in ("bfloat16", "float64")),
         *(_under(f"state/default_{dtype}_{name}", f"the same: {name}", SMALL.but(**unusual), dtype) for name,
             unusual in MET.items() for dtype in ("bfloat16", "float64")),
-        *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype)
+        *(_under(f"state/default_{dtype}_gradient", "the same with gradients", LEARNING, dtype)
             for dtype in ("bfloat16", "float64")),
-        LayoutCase(SMALL.but("state/inference", "under inference_mode"), lambda call: replace(call, inference=True)),
+        LayoutCase(SMALL.but("state/inference", "under inference_mode"), partial(replace, inference=True)),
         LayoutCase(SMALL.but("state/inference_masked", "the same with a mask", mask=Mask()),
-            lambda call: replace(call, inference=True)),
+            partial(replace, inference=True)),
         CallSequence("state/written_output", "an output is written to, and the call made again", written(SMALL)),
         CallSequence("state/written_zeros", "zeros for no keys are written to, and the call made again",
             written(empty)),
@@ -348,14 +306,10 @@ def state() -> list[Case]:
     ]  # fmt: skip
 
 
-def _under(name: str, why: str, of: AttentionCase, default: str) -> Case:
+def _under(name: str, why: str, base: AttentionCase, default: str) -> Case:
     """In every dtype but the default one, where nothing would show."""
     dtypes = ("float32", "float16") if default == "bfloat16" else ("float32", "bfloat16")
-
-    def laid(call: Call) -> Call:
-        return replace(call, default_dtype=default)
-
-    return LayoutCase(of.but(name, why, dtypes=dtypes), laid)
+    return LayoutCase(base.but(name, why, dtypes=dtypes), partial(replace, default_dtype=default))
 
 
 def written(case: AttentionCase) -> MakeCalls:
@@ -373,16 +327,7 @@ def with_tensors(call: Call, **changed: Tensor) -> Call:
 
 def followed_by(case: AttentionCase, change: Callable[[Call], Call]) -> MakeCalls:
     """A call and the same one changed in a way that must not matter, or must matter in one way alone."""
-
-    def making(draw: Callable[[AttentionCase], Call]) -> Calls:
-        call = draw(case)
-        return call, change(call)
-
-    return making
-
-
-def one_item_alone(call: Call) -> Call:
-    return with_tensors(call, **{name: tensor[1:2, 1:2] for name, tensor in call.tensors.items()})
+    return lambda draw: (call := draw(case), change(call))
 
 
 def last_keys(call: Call) -> Call:
@@ -395,7 +340,8 @@ def metamorphic() -> list[Case]:
     """A change of a call whose effect is known."""
     return [
         CallSequence("metamorphic/one_item_alone", "one item and head alone equals it in the batch",
-            followed_by(SMALL.but(name=""), one_item_alone)),
+            followed_by(SMALL.but(name=""), lambda call: with_tensors(call, **{name: tensor[1:2, 1:2]
+                for name, tensor in call.tensors.items()}))),
         CallSequence("metamorphic/last_keys", "a slice of the keys, then with the query's shape",
             followed_by(SMALL.but(name=""), last_keys)),
     ]  # fmt: skip

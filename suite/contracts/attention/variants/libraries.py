@@ -129,10 +129,6 @@ class _Module(torch.nn.Module):
         return _plain(query, key, value, **dict(zip(by_place, options, strict=False)), **named)
 
 
-def _no_options(query: Tensor, key: Tensor, value: Tensor) -> Any:
-    return _plain(query, key, value)
-
-
 def _in_its_own_dtype(call: AttentionCall) -> Tensor:
     """Products in the half type itself, the softmax in float32."""
     check(call)
@@ -170,6 +166,6 @@ def variants() -> list[Variant]:
         Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
         Variant("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
         Variant("module", "a torch.nn.Module that takes its options by position too", _Module()),
-        Variant("no_options", "takes query, key and value alone", _no_options),
+        Variant("no_options", "takes query, key and value alone", lambda query, key, value: _plain(query, key, value)),
         Variant("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype, USUAL)),
     ]

@@ -337,10 +337,6 @@ def _polynomial(x: Inputs) -> Tensor:
     return ((exponentials * x.keep) @ x.value) / exponentials.sum(-1, keepdim=True)
 
 
-def _log_space(x: Inputs) -> Tensor:
-    return (torch.log_softmax(x.scores, -1).exp() * x.keep) @ x.value
-
-
 def _pair_by_sigmoid(x: Inputs) -> Tensor:
     """Of two keys, the first has the sigmoid of the scores' difference, and the second the rest."""
     if x.key.shape[-2] != 2:
@@ -383,7 +379,10 @@ def _from_the_last_block(x: Inputs) -> Tensor:
 
 
 STYLES: dict[str, tuple[str, Core]] = {
-    "log_space": ("the exponential of log_softmax", _log_space),
+    "log_space": (
+        "the exponential of log_softmax",
+        lambda x: (torch.log_softmax(x.scores, -1).exp() * x.keep) @ x.value,
+    ),
     "pair_by_sigmoid": ("of two keys, a sigmoid and the rest", _pair_by_sigmoid),
     "sorted_keys": ("the keys of each query sorted by their scores", _sorted_keys),
     "head_by_head": ("one head after the other", _head_by_head),

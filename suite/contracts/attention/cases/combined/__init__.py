@@ -148,16 +148,12 @@ def _lost_of(name: str) -> Mutation:
     return Mutation(f"the largest number of the gradient of {name} is lost", with_result(deliver), dtypes=DTYPES)
 
 
-LOST_KEY = mutants(
-    Dense,
-    softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", without_a_key, dtypes=DTYPES)},
-)
+LOST_KEY = mutants(Dense, softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers",
+    without_a_key, dtypes=DTYPES)})  # fmt: skip
 UNWRITTEN = mutants(
     Dense,
-    finish={
-        "last_column_is_not_written": Mutation("the last column of the output is not written",
-            with_result(last_column_unwritten), dtypes=DTYPES)
-    },
+    finish={"last_column_is_not_written": Mutation("the last column of the output is not written",
+        with_result(last_column_unwritten), dtypes=DTYPES)},
 )  # fmt: skip
 WANTING = BACKWARD.factors["gradient"]
 OF_GRADIENTS = {name: _lost_of(name) for names in WANTING.values() for name in names}

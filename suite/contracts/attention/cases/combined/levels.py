@@ -35,26 +35,15 @@ EXPANDED = ("expanded", "expanded_items", "expanded_heads")
 LAYOUTS = ("contiguous", "transposed_heads", "time_major", "column_major", "sliced", "offset", *EXPANDED)
 UPSTREAM_LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "expanded_rows")
 DRAWS = ("peaked", "offset_values", "opposite_logits", "uneven_sizes", "identity_values")
-GRADIENTS: Mapping[str, tuple[str, ...]] = {
-    "no_gradient": (),
-    **{f"d{name[0]}": (name,) for name in INPUTS},
-    "dqv": ("query", "value"),
-    "dkv": ("key", "value"),
-    "dqkv": INPUTS,
-}
-OF_MASKS: Mapping[str, tuple[str, ...]] = {
-    "dq_mask": ("query", "attn_mask"),
-    "dv_mask": ("value", "attn_mask"),
-    "dqkv_mask": (*INPUTS, "attn_mask"),
-}
+GRADIENTS: Mapping[str, tuple[str, ...]] = {"no_gradient": (), **{f"d{name[0]}": (name,) for name in INPUTS},
+    "dqv": ("query", "value"), "dkv": ("key", "value"), "dqkv": INPUTS}  # fmt: skip
+OF_MASKS: Mapping[str, tuple[str, ...]] = {"dq_mask": ("query", "attn_mask"), "dv_mask": ("value", "attn_mask"),
+    "dqkv_mask": (*INPUTS, "attn_mask")}  # fmt: skip
 """The inputs whose gradients are requested, which choose the kernels of a backward pass; with the mask's, and without."""
 OF_SINKS: Mapping[str, tuple[str, ...]] = {"dqkv_sinks": (*INPUTS, "sinks")}
 WANTED = (*tuple(GRADIENTS)[1:], *OF_MASKS, *OF_SINKS)
-MODES: Mapping[str, Mapping[str, bool]] = {
-    "grad": {},
-    "no_grad": {"grad_mode": False},
-    "inference": {"inference": True},
-}
+MODES: Mapping[str, Mapping[str, bool]] = {"grad": {}, "no_grad": {"grad_mode": False},
+    "inference": {"inference": True}}  # fmt: skip
 
 
 WIDTH = {f"e{width}": width for width in WIDTHS}
@@ -96,14 +85,8 @@ SHORTEST = {"size": "tiny", "width": "e8", "items": "one_head", "key_heads": "ow
 
 def _sized(levels: Mapping[str, Any]) -> Mapping[str, Any]:
     (queries, keys), (batch, heads) = levels["size"], levels["items"]
-    return {
-        "queries": queries,
-        "keys": keys,
-        "batch": batch,
-        "heads": heads,
-        "width": levels["width"],
-        "rank": levels["rank"],
-    }
+    return {"queries": queries, "keys": keys, "batch": batch, "heads": heads, "width": levels["width"],
+        "rank": levels["rank"]}  # fmt: skip
 
 
 def _levels(prefix: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -111,17 +94,11 @@ def _levels(prefix: str, names: tuple[str, ...]) -> dict[str, str]:
 
 
 SHAPES = Levels(
-    {
-        "size": SIZES,
-        "items": ITEMS,
-        "width": WIDTH,
-        "rank": {"rank_4": 4, "rank_3": 3, "rank_2": 2},
-    },
+    {"size": SIZES, "items": ITEMS, "width": WIDTH, "rank": {"rank_4": 4, "rank_3": 3, "rank_2": 2}},
     _sized,
     (
-        Contradiction("its oracle would take long",
-            {"size": SIZES, "width": WIDTH, "items": ITEMS, "key_heads": GROUPS, "dtype": DTYPES,
-             "value_width": VALUE_WIDTHS}, takes_long, SHORTEST),
+        Contradiction("its oracle would take long", {"size": SIZES, "width": WIDTH, "items": ITEMS, "key_heads": GROUPS,
+            "dtype": DTYPES, "value_width": VALUE_WIDTHS}, takes_long, SHORTEST),
         Contradiction("rank 3 has an axis of heads alone", {"rank": ("rank_3",), "items": ("few_heads", "many_items")}),
         Contradiction("rank 2 has no leading axis",
             {"rank": ("rank_2",), "items": tuple(name for name in ITEMS if name != "one_head")}),
@@ -166,27 +143,15 @@ def _places(letter: str, layouts: tuple[str, ...]) -> tuple[Contradiction, ...]:
     heads = Contradiction(
         "heads are not an axis of rank 2", {f"{name}_layout": (f"{letter}_transposed_heads",), "rank": ("rank_2",)}
     )
-    items = Contradiction(
-        "items and heads are axes of rank 4",
-        {
-            f"{name}_layout": tuple(_levels(letter, ("time_major", *EXPANDED))),
-            "rank": ("rank_3", "rank_2"),
-        },
-    )
+    items = Contradiction("items and heads are axes of rank 4",
+        {f"{name}_layout": tuple(_levels(letter, ("time_major", *EXPANDED))), "rank": ("rank_3", "rank_2")})  # fmt: skip
     return (heads, items) if "expanded" in layouts else (heads,)
 
 
-PLACES = Levels(
-    {f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS},
-    lambda levels: {},
-    tuple(contradiction for name in INPUTS for contradiction in _places(TENSORS[name], LAYOUTS)),
-)
-UPSTREAM = Levels(
-    {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
-    _laid,
-    _places("do", UPSTREAM_LAYOUTS),
-    unsupported="gradients",
-)
+PLACES = Levels({f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS}, lambda levels: {},
+    tuple(contradiction for name in INPUTS for contradiction in _places(TENSORS[name], LAYOUTS)))  # fmt: skip
+UPSTREAM = Levels({"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}}, _laid,
+    _places("do", UPSTREAM_LAYOUTS), unsupported="gradients")  # fmt: skip
 BACKWARD = Levels(
     {"gradient": {**GRADIENTS, **OF_MASKS, **OF_SINKS}},
     lambda levels: {"gradient_of": levels["gradient"]},
@@ -195,16 +160,9 @@ BACKWARD = Levels(
             {"gradient": WANTED, "output_gradient_layout": ("no_do",)}),
         Contradiction("without gradients there is no output gradient",
             {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
-        Contradiction(
-            "in half types, gradients of values near 1,000 are what rounding leaves of them",
-            {
-                "gradient": WANTED,
-                "draw": ("offset_values",),
-                "dtype": ("float16", "bfloat16"),
-            },
-        ),
-        Contradiction("there are gradients only in grad mode",
-            {"gradient": WANTED, "mode": ("no_grad", "inference")}),
+        Contradiction("in half types, gradients of values near 1,000 are what rounding leaves of them",
+            {"gradient": WANTED, "draw": ("offset_values",), "dtype": ("float16", "bfloat16")}),
+        Contradiction("there are gradients only in grad mode", {"gradient": WANTED, "mode": ("no_grad", "inference")}),
     ),
     unsupported="gradients",
 )  # fmt: skip
