@@ -28,8 +28,8 @@ from attnsuite.model import Outcome, Status
 
 SMALL = 6_000
 """Queries times keys of the largest test: larger ones take most of the time."""
-SEEN = 4
-"""Failing tests that diagnosis gets."""
+SEEN = 12
+"""Failing tests that diagnosis gets. A check sees all; the more it sees here, the fewer are left as judges."""
 FEW = 20
 """Failing and passing tests that tell most mutants apart."""
 JUDGES = 8
@@ -105,6 +105,7 @@ def is_twin(other: Mutant, mutant: Mutant, check: Check, outcomes: Sequence[Outc
     """Whether a mutant is this one or fails exactly the same tests."""
     if other.name == mutant.name:
         return True
+    outcomes = sorted(outcomes, key=lambda o: math.prod(check.cases[o.case, o.dtype].lengths().values()))  # cheap first
     failing = [outcome for outcome in outcomes if outcome.fails]
     passing = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
     few = [
