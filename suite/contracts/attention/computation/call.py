@@ -154,7 +154,7 @@ def as_attention(
 
     def with_signature(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
         if unknown := set(options) - set(taken):
-            raise TypeError(f"attention takes no {' and no '.join(sorted(unknown))}")
+            raise TypeError(f"attention() got an unexpected keyword argument {min(unknown)!r}")
         return attention(AttentionCall(query, key, value, defaults | options, conventions))
 
     kind = inspect.Parameter

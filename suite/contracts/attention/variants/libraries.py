@@ -83,10 +83,12 @@ def _compiled(is_causal: bool) -> Callable[..., Any]:
 
 
 def _sdpa(call: AttentionCall) -> Tensor:
-    """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a scale ≤ 0."""
+    """PyTorch's own function behind the contract's checks, without is_causal where a mask or a scale ≤ 0 forbids it."""
     check(call)
-    if call["is_causal"] and factor(call) <= 0:
-        call = call.but(is_causal=False, attn_mask=call.visible())
+    if call["is_causal"] and (factor(call) <= 0 or call["attn_mask"] is not None):
+        mask, seen = call["attn_mask"], call.visible()
+        added = mask is not None and mask.is_floating_point()
+        call = call.but(is_causal=False, attn_mask=mask.where(seen, -torch.inf) if added else seen)
     if call["attn_mask"] is not None:
         call = call.but(attn_mask=torch.atleast_2d(call["attn_mask"]))  # it takes no masks of lower rank
     options = {name: call[name] for name in SDPA}
