@@ -28,7 +28,8 @@ def check_axes(**tensors: tuple[Tensor | None, str]) -> dict[str, Any]:
         if len(shape) == len(names):
             sizes = {**dict(zip(names, shape, strict=True)), **sizes}
         if [sizes.get(axis) for axis in names] != [*shape]:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected the axes {expected}")
+            rank = f"{len(names) - 1} or more" if names[0] == "..." else len(names)
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected the axes {expected} (rank {rank})")
     return sizes
 
 

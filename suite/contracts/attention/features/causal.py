@@ -35,14 +35,9 @@ def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> fr
 
 def cases() -> Sequence[Case]:
     """Query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s."""
-    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
-    from attnsuite.contracts.attention.cases.one_call import affordable, backward
-    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, followed_by, modes, one_tensor
 
     case, single = partial(AttentionCase, causal=True), partial(AttentionCase, causal=True, batch=1, heads=1)
-    gradients, tiles, small = partial(case, gradient_of=INPUTS), partial(backward, causal=True), SMALL.but(causal=True)
     return [
         *(case(f"causal/square_{n}", "j ≤ i, the own position included", length=n) for n in (1, 2, 5, 16, 33, 65)),
         case("causal/more_queries", "later queries see all keys", queries=9, keys=4),
@@ -68,6 +63,20 @@ def cases() -> Sequence[Case]:
         case("both/causal_many_heads", "causal across tiles, several items and heads", length=257, width=8, heads=3),
         case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, length=130,
             heads=1),
+        *_backward_and_behaviour(),
+    ]  # fmt: skip
+
+
+def _backward_and_behaviour() -> Sequence[Case]:
+    from attnsuite.cases.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
+    from attnsuite.contracts.attention.cases.one_call import affordable, backward
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, followed_by, modes, one_tensor
+
+    case, tiles, small = partial(AttentionCase, causal=True), partial(backward, causal=True), SMALL.but(causal=True)
+    gradients = partial(case, gradient_of=INPUTS)
+    return [
         case("gradients/causal_with_mask", "the mask and is_causal both hold backwards", queries=7, mask=Mask("float"),
             gradient_of=(*INPUTS, "attn_mask")),
         gradients("gradients/causal", "hidden keys get no gradient", queries=7),

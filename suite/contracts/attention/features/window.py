@@ -54,9 +54,7 @@ def _complaint(call: AttentionCall) -> str:
 def cases() -> Sequence[Case]:
     """The cases of a window (left, right): query i attends to keys i − left ≤ j ≤ i + right."""
     from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.bad_input import BadInput
-    from attnsuite.contracts.attention.cases.case import case, gradients, single
-    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
+    from attnsuite.contracts.attention.cases.case import case, single
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
@@ -96,6 +94,17 @@ def cases() -> Sequence[Case]:
             length=20),
         case("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16,
             length=20),
+        *_backward_and_bad_input(),
+    ]  # fmt: skip
+
+
+def _backward_and_bad_input() -> Sequence[Case]:
+    from attnsuite.cases.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.bad_input import BadInput
+    from attnsuite.contracts.attention.cases.case import case, gradients
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
+
+    return [
         gradients("window/gradient", "hidden keys get no gradient", window=(3, 1), length=14),
         gradients("window/gradient_causal", "the same under causal", window=(3, None), causal=True, length=14),
         gradients("empty_row_gradients/window", "rows left empty send none", window=(1, 0), queries=14, keys=6),
