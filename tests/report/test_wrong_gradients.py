@@ -1,9 +1,13 @@
 """Wrong gradients: a difference that the right gradient has by chance does not show."""
 
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
+from builders import RUN, recorded
+
 from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, TrainingRow
-from attnsuite.report.report_page import PAIRS, comparisons
+from attnsuite.report.report_page import PAIRS, comparisons, report_text
 
 
 def rows(name: str, losses: list[float], scores: list[float], epochs: int = 8) -> list[TrainingRow]:
@@ -72,3 +76,12 @@ def test_trainings_of_other_epochs_are_no_pairs() -> None:
 
     assert comparison.pairs == 0
     assert comparison.verdict.startswith("unknown: 0 of")
+
+
+def test_a_machine_that_trained_wrong_gradients_alone_has_them_on_the_page() -> None:
+    wrong = rows("lacks_scale", [loss + 0.02 for loss in RIGHT_LOSSES], RIGHT_SCORES)
+    trained = replace(recorded({}), trained=tuple((RUN.id, row) for row in (*RIGHT, *wrong)))
+
+    text = report_text({RUN.machine.name: trained}, {RUN.machine.name: []}, Path("nowhere"))
+
+    assert "shows in last loss" in text
