@@ -7,21 +7,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from attnsuite.model import WRONG_GRADIENTS
 from attnsuite.results.recorded import load
 
 RESULTS = Path(__file__).parents[2] / "results"
-MACHINES = sorted({file.parents[1].name for file in RESULTS.glob("*/*/trainings.jsonl.gz")})
-
-
-@pytest.fixture(scope="module")
-def trainings() -> pd.DataFrame:
-    return load(RESULTS, "learning")
+TRAININGS = load(RESULTS, "learning")
+MACHINES = sorted(set(TRAININGS[TRAININGS["task"] != WRONG_GRADIENTS]["machine"]))
+"""Wrong gradients may be trained alone."""
 
 
 @pytest.fixture(params=MACHINES)
-def rows(request: pytest.FixtureRequest, trainings: pd.DataFrame) -> pd.DataFrame:
+def rows(request: pytest.FixtureRequest) -> pd.DataFrame:
     """One row per score of a training on this machine, and of its simpler baselines."""
-    of_machine = trainings[trainings["machine"] == request.param]
+    of_machine = TRAININGS[TRAININGS["machine"] == request.param]
     return pd.DataFrame(
         {"task": row.task, "implementation": row.implementation, "seed": row.seed, "score": score, "value": value}
         for row in of_machine.itertuples()
