@@ -289,7 +289,7 @@ class Measurement(Row, frozen=True):
 
     @property
     def group(self) -> str:
-        """The table in words, as pytest-benchmark shows it: `ladder/1k float32 cpu 1 thread forward hot`."""
+        """The table in words: `ladder/1k float32 cpu 1 thread forward hot`."""
         return table_in_words(self.workload, self.dtype, self.device, self.threads, self.direction, self.cache)
 
     @property
@@ -299,7 +299,7 @@ class Measurement(Row, frozen=True):
 
 
 def table_in_words(workload: str, dtype: str, device: str, threads: int, direction: str, cache: str) -> str:
-    """A timed table as pytest-benchmark shows it: `ladder/1k float32 cpu 1 thread forward hot`."""
+    """A timed table in words: `ladder/1k float32 cpu 1 thread forward hot`."""
     counted = {0: "", 1: "1 thread"}.get(threads, f"{threads} threads")
     return " ".join(filter(None, (workload, dtype, device, counted, direction, cache)))
 

@@ -9,7 +9,6 @@ from attnsuite.report.columns import benchmark_table, conformance_table, csv_of
 from attnsuite.report.files import text_of, texts, write
 from attnsuite.report.index import index
 from attnsuite.report.index import refuse_foreign_index as refuse_foreign_index
-from attnsuite.report.pytest_benchmark import write_benchmark_json
 from attnsuite.report.report_page import REPORT, report_text
 from attnsuite.report.summary import benchmark_lines as benchmark_lines
 from attnsuite.report.summary import summary_lines as summary_lines
@@ -26,8 +25,6 @@ def write_report(folder: Path, machines: Mapping[str, MachineRecord], draws: boo
     written: list[Path] = []
     for name, recorded in machines.items():
         written += write_charts(folder / name, recorded) if draws else []
-        exported = write_benchmark_json(folder / name, recorded)
-        written += [exported] if exported else []
     return [*written, *write(folder, pages(folder, machines))]
 
 

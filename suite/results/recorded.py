@@ -77,11 +77,6 @@ class MachineRecord:
         """The newest run."""
         return list(self.runs.values())[-1]
 
-    @property
-    def measured_run(self) -> Run | None:
-        """The newest run that has measurements here."""
-        return next(reversed(self.runs_of(identity for identity, _ in self.measured)), None)
-
     def runs_of(self, identities: Iterable[str]) -> list[Run]:
         """The runs of these ids, the newest last."""
         wanted = set(identities)
