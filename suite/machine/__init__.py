@@ -25,7 +25,9 @@ DISTRIBUTIONS = (
     "flash-attn", "xformers", "mlx", "scipy", "mpmath",
 )  # fmt: skip
 """Packages on which an output or a time may depend."""
-_MARKETING = re.compile(r"\((?:R|TM|C)\)|@.*|\b\d+-Core\b|\bw/.*|\bwith Radeon.*|\b(?:CPU|Processor)\b", re.IGNORECASE)
+_MARKETING = re.compile(
+    r"\((?:R|TM|C)\)|@[^,]*|\b\d+-Core\b|\bw/.*|\bwith Radeon.*|\b(?:CPU|Processor)\b", re.IGNORECASE
+)
 
 
 def here() -> Machine:

@@ -47,6 +47,7 @@ def test_name_holds_no_host_and_no_user(monkeypatch):
         ("AMD EPYC", 96, ("NVIDIA H100",) * 8, "amd-epyc-96-cores-8-nvidia-h100"),
         ("../../etc", 1, (), "etc-1-core"),
         ("Intel(R) Xeon(R) Processor, family 6, model 207", 2, (), "intel-xeon-family-6-model-207-2-cores"),
+        ("Intel(R) Xeon(R) Processor @ 2.80GHz, family 6, model 106", 2, (), "intel-xeon-family-6-model-106-2-cores"),
     ],
 )
 def test_name_is_a_readable_folder(processor, cores, accelerators, name):
