@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnsuite import machine, registry
-from attnsuite.cli.progress import Epochs
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Learn
 from attnsuite.cli.targets import print_hint
@@ -16,11 +15,13 @@ from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
 
 if TYPE_CHECKING:
-    from attnsuite.documents.learning.engine import Task, Watch
+    from attnsuite.documents.learning.engine import Task
     from attnsuite.documents.learning.tasks import Job
 
 DEVICE = "cpu"
 """The device of all trainings: the models are small, and results are equal bit by bit."""
+HINTED = 10
+"""Every tenth epoch is printed on standard error."""
 
 
 def run(options: Learn) -> int:
@@ -54,17 +55,15 @@ def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
     if writer.resumed:
         counts = f"{len(writer.stored(TrainingRow))} of {len(jobs)} trainings are stored"
         print_hint(f"resuming the run of {writer.run.started}: {counts}")
-    with Epochs() as display:
-        try:
-            for job in jobs:
-                key = job.implementation, job.task.recorded_name, str(job.seed), DEVICE
-                if key not in writer.stored(TrainingRow):
-                    title = f"{job.task.name} with {job.implementation}, seed {job.seed}"
-                    writer.write(learned := _learned(job, options.checkpoints, display.begin(title)))
-                    display.end(title, line(learned))
-        except KeyboardInterrupt:
-            display.print_line("interrupted: the same command resumes after the last whole epoch", error=True)
-            raise
+    try:
+        for job in jobs:
+            key = job.implementation, job.task.recorded_name, str(job.seed), DEVICE
+            if key not in writer.stored(TrainingRow):
+                writer.write(learned := _learned(job, options.checkpoints))
+                print(line(learned), flush=True)
+    except KeyboardInterrupt:
+        print_hint("interrupted: the same command resumes after the last whole epoch")
+        raise
 
 
 def line(learned: TrainingRow) -> str:
@@ -101,8 +100,13 @@ def _run(jobs: Sequence[Job]) -> Run:
     return machine.new_run(sources, machine.suite_hash(), "; ".join(parts))
 
 
-def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> TrainingRow:
+def _learned(job: Job, checkpoints: Path | None) -> TrainingRow:
     backend = job.backend()
+
+    def watch(epoch: int, epochs: int) -> None:
+        if epoch % HINTED == 0:
+            print_hint(f"{job.task.name} with {job.implementation}, seed {job.seed}: epoch {epoch} of {epochs}")
+
     finished = job.run(backend.attention, checkpoints, watch)
     return TrainingRow(
         job.implementation,

@@ -5,66 +5,31 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count, groupby
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from attnsuite.model import Explanation, Measurement, Outcome, Reason, escaped
+from attnsuite.model import Explanation, Measurement, Outcome, escaped
 from attnsuite.report import benchmark_lines, summary_lines
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Table
-    from attnsuite.documents.learning.engine import Watch
 
 FIRST = (10.0, 30.0, 60.0)
 """Seconds after the start at which lines are printed where there is no bar."""
 LATER = 60.0
 """Seconds between later lines. CI services end a job that prints nothing for some minutes."""
-COMPILER_LOOK = 3.0
-"""Seconds between two searches for a running compiler."""
-COMPILERS = {
-    **dict.fromkeys(("cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++"), "a C++ compiler"),
-    **dict.fromkeys(("nvcc", "cicc", "ptxas"), "a compiler for CUDA"),
-}
-"""Names of compilers by the names of their processes."""
-
-
-def compiler_at_work() -> str:
-    """The compiler that a descendant of this process is running; empty without any."""
-    with suppress(psutil.Error, OSError):
-        for child in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):
-                if known := COMPILERS.get(child.name()):
-                    return known
-    return ""
-
-
-class _Activity(TextColumn):
-    """The current test or table, and the compiler that is running."""
-
-    def __init__(self) -> None:
-        super().__init__("{task.description}")
-        self._compiler, self._looked = "", -COMPILER_LOOK
-
-    def render(self, task: Task) -> Text:
-        now = task.get_time()
-        if now >= self._looked + COMPILER_LOOK:
-            self._compiler, self._looked = compiler_at_work(), now
-        return super().render(task).append(f" (compiling with {self._compiler})" if self._compiler else "")
 
 
 class Bar:
     """A progress bar of `total` steps on a terminal; it disappears at the end."""
 
     def __init__(self, total: int) -> None:
-        columns = (_Activity(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=total)
         self.start, self.stop = self._bar.start, self._bar.stop
@@ -89,9 +54,6 @@ class Heartbeat:
     what: str = "tests"
     name: str = ""
     done: int = 0
-    given_up: int = 0
-    """Tests that are skipped after timeouts."""
-    slowest: Outcome | None = None
     _over: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
@@ -112,28 +74,18 @@ class Heartbeat:
 
     def count(self, outcome: Outcome | None = None) -> None:
         """Count an outcome, or a table."""
-        if outcome and outcome.reason == Reason.SKIPPED:
-            self.given_up += 1
-            return
         self.done += 1
-        if outcome and (outcome.seconds or 0.0) > ((self.slowest and self.slowest.seconds) or 0.0):
-            self.slowest = outcome
 
-    def line(self, after: float, compiler: str = "") -> str:
-        """The line, as `12 of 3,367 tests done after 10 s, now attention/mine; …`. `compiler` is a running compiler."""
+    def line(self, after: float) -> str:
+        """The line, as `12 of 3,367 tests done after 10 s, now attention/mine`."""
         done = f"{min(self.done, self.total):,} of {self.total:,} {self.what} done after {after:.0f} s"
-        if self.what == "tests" and self.done + self.given_up >= self.total:
-            return f"{done}{f', {self.given_up:,} given up' * bool(self.given_up)}; failures are analysed"
-        done += f", now {self.name}" * bool(self.name) + f", compiling with {compiler}" * bool(compiler)
-        if self.slowest is None or self.slowest.seconds is None:
-            return done
-        return f"{done}; the slowest call took {self.slowest.seconds:.2g} s ({self.slowest.case:.80})"
+        return f"{done}, now {self.name}" if self.name and self.done < self.total else done
 
     def _beat(self, started: float) -> None:
         for after in chain(FIRST, count(FIRST[-1] + LATER, LATER)):
             if self._over.wait(max(0.0, started + after - time.monotonic())):
                 return
-            print(escaped(self.line(after, compiler_at_work())), file=sys.stderr, flush=True)
+            print(escaped(self.line(after)), file=sys.stderr, flush=True)
 
 
 def _ignore(_: Any) -> None:
@@ -234,54 +186,3 @@ class Display:
             print(escaped(line), file=self.lines, flush=True)
         if isinstance(self._steps, Bar):
             self._steps.start()
-
-
-class Epochs:
-    """A bar of epochs on standard error for each training that runs; lines go to standard output.
-
-    Bars are drawn when epochs end. Standard output is not redirected through them, because an attention may print.
-    """
-
-    def __init__(self) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        settings: dict[str, Any] = {"auto_refresh": False, "redirect_stdout": False, "redirect_stderr": False}
-        self._is_bar = sys.stderr.isatty()
-        self._bars = Progress(
-            *columns, console=Console(stderr=True), transient=True, disable=not self._is_bar, **settings
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def begin(self, training: str) -> Watch:
-        """Start the bar of a training and return its callback. A line is printed if a checkpoint is resumed."""
-        self._tasks[training] = self._bars.add_task(training, total=None)
-        begun = False
-
-        def watch(epoch: int, epochs: int) -> None:
-            nonlocal begun
-            if epoch and not begun:
-                left = f"resumes after epoch {epoch} of {epochs}" if epoch < epochs else "was trained before"
-                self.print_line(f"{training}: {left}, from its checkpoint", error=True)
-            begun = True
-            self._bars.update(self._tasks[training], completed=epoch, total=epochs, refresh=True)
-
-        return watch
-
-    def end(self, training: str, line: str) -> None:
-        """Print the result of a training."""
-        if training in self._tasks:
-            self._bars.remove_task(self._tasks.pop(training))
-        self.print_line(line)
-
-    def print_line(self, line: str, error: bool = False) -> None:
-        """Print a line: above the bars where it goes to the same terminal."""
-        if self._is_bar and (error or sys.stdout.isatty()):
-            self._bars.console.print(Text(line), soft_wrap=True)
-        else:
-            print(line, file=sys.stderr if error else sys.stdout, flush=True)

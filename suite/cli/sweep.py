@@ -1,23 +1,20 @@
-"""`attnsuite sweep`: the shards that a TOML file lists, started by submitit here or on Slurm, and merged.
+"""`attnsuite sweep`: the shards that a TOML file lists, run here or by submitit on Slurm, and merged.
 
 Each shard is a plain command, `attnsuite check … --shard 3/8 --results …`. It resumes an interrupted shard and does not
 repeat a complete one, so that the same sweep command resumes a sweep.
 """
 
-import json
 import os
 import shlex
 import subprocess
 import sys
-import time
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+from msgspec import Meta, MsgspecError, Struct, toml
 
 from attnsuite.cli import requests
 from attnsuite.cli.ending import FAILED
@@ -25,21 +22,28 @@ from attnsuite.cli.options import arguments, words
 from attnsuite.cli.report import merge
 from attnsuite.cli.targets import chosen, print_hint, refuse_broken
 from attnsuite.model import Shard, UsageError
-from attnsuite.model.files import read_text
+from attnsuite.model.files import file_errors, read_bytes
 from attnsuite.report import refuse_foreign_index
 
 COMMANDS: Mapping[str, type[requests.Check | requests.Bench]] = {"check": requests.Check, "bench": requests.Bench}
 """The subcommands whose tables a sweep file may have."""
 EXCLUDED = ("results", "shard", "json", "junit", "github", "quiet", "fail_fast", "seed", "dry_run")
 """Options that the sweep sets itself, or that do not apply to shards."""
-DEFAULTS: Mapping[str, Any] = {"shards": 1, "results": "results", "folder": "", "slurm": {}}
-"""The keys of a sweep file besides the tables of subcommands."""
-PAUSE = 0.2
-"""Seconds between two checks of the jobs."""
 SLURM = {"time": 60, "job_name": "attnsuite", "array_parallelism": 256}
 """Options of submitit's executor for Slurm where the file does not set them; the time is in minutes."""
-FOREVER = 10 * 365 * 24 * 60
-"""Minutes after which submitit ends a process on this machine: the commands have timeouts of their own."""
+Tables = dict[str, Any] | list[dict[str, Any]]
+
+
+class SweepFile(Struct, forbid_unknown_fields=True):
+    """The content of a sweep file. A table may be a list, `[[check]]`, for several requests."""
+
+    shards: Annotated[int, Meta(ge=1)] = 1
+    results: str = "results"
+    folder: str = ""
+    """The folder of the shards; by default the file's name with the suffix .sweep."""
+    slurm: dict[str, Any] = {}
+    check: Tables = []
+    bench: Tables = []
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Part:
 
     @property
     def is_timed(self) -> bool:
-        """Whether the part is a benchmark."""
+        """Whether the part is a benchmark, which runs alone."""
         return self.name.startswith("bench")
 
 
@@ -63,145 +67,103 @@ def run(options: requests.Sweep) -> int:
     if options.dry_run:
         print(*(shlex.join(part.command) for part in parts), sep="\n")
         return 0
-    results, folder = Path(table["results"]), Path(table["folder"])
+    results = Path(table.results)
     refuse_foreign_index(results)
-    start = _on_slurm if options.launch == "slurm" else _local
-    statuses = start(parts, folder, options.jobs, table["slurm"])
-    stopped = [part for part in parts if statuses[part.name] not in (0, FAILED)]
+    if options.launch == "slurm":
+        statuses = _on_slurm(parts, Path(table.folder), options.jobs, table.slurm)
+    else:
+        statuses = _local(parts, options.jobs or os.cpu_count() or 1)
+    stopped = [part for part in parts if statuses[part] not in (0, FAILED)]
     for part in stopped:
-        status = statuses[part.name]
-        print(f"{part.name} {'was killed' if status is None else f'ended with exit status {status}'}:")
-        print(f"  {shlex.join(part.command)}")
+        print(f"{part.name} ended with exit status {statuses[part]}:\n  {shlex.join(part.command)}")
     incomplete = {part.folder for part in stopped}
     if complete := [folder for folder in dict.fromkeys(part.folder for part in parts) if folder not in incomplete]:
         merge(complete, results)
     if stopped:
         print(f"to run what is missing, repeat: attnsuite sweep {options.file} --launch {options.launch}")
-    return FAILED if any(statuses.values()) or stopped else 0
+    return FAILED if any(statuses.values()) else 0
 
 
-def read(file: Path) -> dict[str, Any]:
+def read(file: Path) -> SweepFile:
     """The content of a sweep file. UsageError for an unreadable file, an unknown key and a value of the wrong type."""
     try:
-        table = tomllib.loads(read_text(file))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:  # neither TOML nor UTF-8
-        raise UsageError(f"{file} is not TOML: {error}") from None
-    _refuse_unknown(str(file), table, (*DEFAULTS, *COMMANDS))
-    if not table.keys() & COMMANDS.keys():
-        raise UsageError(f"{file} lists nothing to run: add a table {' or '.join(f'[{name}]' for name in COMMANDS)}")
-    for key, default in DEFAULTS.items():
-        if type(table.get(key, default)) is not type(default):
-            kind = {int: "an integer", str: "the name of a folder", dict: "a table"}[type(default)]
-            raise UsageError(f"{file}: {key} expects {kind}, got {table[key]!r:.80}")
-    if table.get("shards", 1) < 1:
-        raise UsageError(f"{file}: shards expects an integer of at least 1, got {table['shards']}")
-    return {**DEFAULTS, "folder": str(file.with_suffix(".sweep")), **table}
+        with file_errors(file, "read"):
+            table = toml.decode(read_bytes(file), type=SweepFile)
+    except (MsgspecError, ValueError) as error:
+        raise UsageError(f"{file} is no sweep file: {error}") from None
+    if table.check == [] and table.bench == []:
+        raise UsageError(f"{file} lists nothing to run: add a table [check] or [bench]")
+    table.folder = table.folder or str(file.with_suffix(".sweep"))
+    return table
 
 
-def _refuse_unknown(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
-    if unknown := [key for key in table if key not in known]:
-        raise UsageError(f"{where}: unknown key {unknown[0]!r:.80}; valid keys: {', '.join(known)}")
-
-
-def parts_of(table: Mapping[str, Any], file: str) -> Iterator[Part]:
+def parts_of(table: SweepFile, file: str) -> Iterator[Part]:
     """A part for each request and shard. UsageError for options and targets that `check` or `bench` would refuse."""
     for command, request in COMMANDS.items():
-        tables = table.get(command, [])
+        tables: Tables = getattr(table, command)
         for number, values in enumerate(tables if isinstance(tables, list) else [tables], 1):
             name = command if number == 1 else f"{command}-{number}"
-            options = _options(f"{file}: [{name}]", values, request)
-            for index in range(1, table["shards"] + 1):
-                shard, folder = Shard(index, table["shards"]), Path(table["folder"]) / name
+            try:
+                options = _options(values, request)
+            except UsageError as error:
+                raise UsageError(f"{file}: [{name}]: {error}") from None
+            for index in range(1, table.shards + 1):
+                shard, folder = Shard(index, table.shards), Path(table.folder) / name
                 where = ("--shard", str(shard), "--results", str(folder))
                 yield Part(f"{name} {shard}", folder, (sys.executable, "-m", "attnsuite", command, *options, *where))
 
 
-def _options(where: str, values: Any, request: type[requests.Check | requests.Bench]) -> list[str]:
+def _options(values: Mapping[str, Any], request: type[requests.Check | requests.Bench]) -> list[str]:
     """The options of a table as words of a command line."""
-    if not isinstance(values, dict):
-        raise UsageError(f"{where} expects a table, got {values!r:.80}")
     names = {field.name.rstrip("_"): field.name for field in fields(request) if field.name not in EXCLUDED}
-    _refuse_unknown(where, values, list(names))
-    try:
-        options = request(**arguments(request, {names[key]: value for key, value in values.items()}))
-        declarations = chosen(options.targets, options.except_, options.contract, options.signature)
-        refuse_broken(options.targets, declarations)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
+    if unknown := [key for key in values if key not in names]:
+        raise UsageError(f"unknown key {unknown[0]!r:.80}; valid keys: {', '.join(names)}")
+    options = request(**arguments(request, {names[key]: value for key, value in values.items()}))
+    declarations = chosen(options.targets, options.except_, options.contract, options.signature)
+    refuse_broken(options.targets, declarations)
     return [*options.targets, *words(options, *(name for name in names.values() if name != "targets"))]
 
 
-def _local(parts: Sequence[Part], folder: Path, at_once: int | None, _: Mapping[str, Any]) -> dict[str, int | None]:
-    """The exit statuses of parts that run on this machine. A part that times anything runs alone."""
-    executor = _submitit().LocalExecutor(folder / "logs")
-    executor.update_parameters(timeout_min=FOREVER)
-    most = at_once or os.cpu_count() or 1
-    waiting, running, statuses = list(parts), dict[Part, Any](), dict[str, int | None]()
-    while waiting or running:
-        while waiting and len(running) < most and not any(part.is_timed for part in running):
-            if waiting[0].is_timed and running:
-                break
-            part = waiting.pop(0)
-            running[part] = executor.submit(run_for, os.getpid(), part.command, dict(os.environ))
-        _collect(running, statuses, len(parts))
+def _local(parts: Sequence[Part], at_once: int) -> dict[Part, int]:
+    """The exit statuses of parts that run on this machine: those of check side by side, then those of bench."""
+    statuses: dict[Part, int] = {}
+
+    def ended(part: Part) -> None:
+        statuses[part] = subprocess.call(part.command)
+        print_hint(f"{part.name} ended; {len(statuses)} of {len(parts)} shards are done")
+
+    for is_timed, processes in ((False, at_once), (True, 1)):
+        with ThreadPoolExecutor(processes) as pool:
+            list(pool.map(ended, [part for part in parts if part.is_timed == is_timed]))
     return statuses
-
-
-def run_for(launcher: int, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command and return its exit status. The command is stopped when its launcher ends or is killed."""
-    process = subprocess.Popen(command, env=environment)
-    while True:
-        try:
-            return process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            if not psutil.pid_exists(launcher):
-                process.terminate()
 
 
 def _on_slurm(
     parts: Sequence[Part], folder: Path, at_once: int | None, options: Mapping[str, Any]
-) -> dict[str, int | None]:
-    """The exit statuses of parts that run on a cluster. Jobs outlive their launcher; the next one waits for them."""
-    submitit, noted = _submitit(), folder / "submitted.json"
+) -> dict[Part, int | str]:
+    """The exit statuses of parts that run on a cluster; of a job that was killed, what submitit reports."""
     try:
+        import submitit
+
         executor = submitit.SlurmExecutor(folder / "logs")
         executor.update_parameters(**{**SLURM, **({"array_parallelism": at_once} if at_once else {}), **options})
+    except ImportError:
+        raise UsageError("--launch slurm needs submitit: pip install 'attnsuite[slurm]'") from None
     except RuntimeError:
         raise UsageError("--launch slurm needs srun on the path; --launch local needs nothing") from None
     except (ValueError, TypeError, AssertionError) as error:
         raise UsageError(f"[slurm]: {error}") from None
     running: dict[Part, Any] = {}
-    with suppress(OSError, ValueError):
-        known = json.loads(noted.read_text(encoding="utf-8"))
-        earlier = {part: submitit.SlurmJob(folder / "logs", known[part.name]) for part in parts if part.name in known}
-        running = {part: job for part, job in earlier.items() if not job.done(force_check=True)}
-    for exclusive in (False, True):
-        if new := [part for part in parts if part not in running and part.is_timed == exclusive]:
-            executor.update_parameters(**({"exclusive": True} if exclusive and "exclusive" not in options else {}))
+    for is_timed in (False, True):
+        if new := [part for part in parts if part.is_timed == is_timed]:
+            executor.update_parameters(**({"exclusive": True} if is_timed and "exclusive" not in options else {}))
             running |= zip(new, executor.map_array(subprocess.call, [part.command for part in new]), strict=True)
-    noted.write_text(json.dumps({part.name: job.job_id for part, job in running.items()}), encoding="utf-8")
-    statuses: dict[str, int | None] = {}
-    while running:
-        _collect(running, statuses, len(parts))
-    return statuses
+    return {part: _status(job) for part, job in running.items()}
 
 
-def _collect(running: dict[Part, Any], statuses: dict[str, int | None], total: int) -> None:
-    """Move ended parts from `running` to `statuses`; a killed process has no status (None)."""
-    for part in [part for part, job in running.items() if job.done()]:
-        try:
-            statuses[part.name] = running.pop(part).result()
-        except Exception:  # whatever submitit finds in place of a result
-            statuses[part.name] = None
-        print_hint(f"{part.name} ended; {len(statuses)} of {total} shards are done")
-    time.sleep(PAUSE)
-
-
-def _submitit() -> Any:
+def _status(job: Any) -> int | str:
     try:
-        import submitit
-    except ImportError:
-        raise UsageError("`sweep` starts processes with submitit: pip install 'attnsuite[slurm]'") from None
-    return submitit
+        status: int = job.result()
+    except Exception as error:  # whatever submitit finds in place of a result
+        return str(error).partition("\n")[0]
+    return status
