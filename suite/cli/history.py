@@ -27,36 +27,29 @@ def run(options: requests.History) -> None:
     elif options.format == "csv":
         print(csv_text(chosen), end="")
     else:
-        one_by_one = options.all or bool(options.words or options.workloads)
+        one_by_one = bool(options.words or options.workloads)
         print("\n".join(text_lines(chosen, options.results, one_by_one)))
 
 
 def _read(options: requests.History) -> History:
-    baseline = options.baseline
-    name = baseline if "/" in baseline or not baseline else f"attention/{baseline}"
-    history = history_of(options.results, name)
+    history = history_of(options.results)
     if not history.runs:
         raise UsageError(f"{options.results} has no history; `attnsuite history add` starts it with the runs there")
-    if name and not any(member.baseline == name for member in history.series):
-        others = _listed(member.implementation for member in history.series)
-        raise UsageError(f"history has no ratios to {name:.80}, which no run has timed; {others}")
     return history
 
 
 def choose(history: History, options: requests.History) -> History:
-    """The history of the named implementations, workloads and machines. UsageError for a pattern without a match."""
+    """The history of the named implementations and workloads. UsageError for a pattern without a match."""
     every: list[Series | Event] = [*history.series, *history.events]
     names = _matching("implementation", options.words, {declaration.implementation for declaration in every})
     workloads = _matching("workload", options.workloads, {declaration.workload for declaration in every} - {""})
-    machines = _matching("machine", options.machines, {run.machine for run in history.runs})
 
     def wanted(item: Series | Event) -> bool:
         timed = item.workload in workloads or not (item.workload or options.workloads)
-        return item.implementation in names and timed and item.machine in machines
+        return item.implementation in names and timed
 
     return replace(
         history,
-        runs=tuple(run for run in history.runs if run.machine in machines),
         series=tuple(filter(wanted, history.series)),
         events=tuple(filter(wanted, history.events)),
     )

@@ -318,9 +318,6 @@ class History:
         "folders at a commit (results@COMMIT), whose runs are added",
     )
     workloads: Many = WORKLOADS
-    machines: Many = option((), "--machine M", "only machines with this name or pattern")
-    baseline: str = option("", "--baseline NAME", "show ratios to this; default: the contract's baseline")
-    all: bool = option(False, "--all", "show every series, including those without a step")
     format: str = option("text", "--format F", "text, json or csv", one_of("text", "json", "csv"))
     results: Path = RESULTS_FOLDER
 

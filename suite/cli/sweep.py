@@ -67,6 +67,7 @@ def run(options: requests.Sweep) -> int:
     if options.dry_run:
         print(*(shlex.join(part.command) for part in parts), sep="\n")
         return 0
+    statuses: Mapping[Part, int | str]
     results = Path(table.results)
     refuse_foreign_index(results)
     if options.launch == "slurm":

@@ -224,11 +224,6 @@ class Trial:
         """Whether the verdict claims a difference; of a slowed-down implementation, that it is slower."""
         return self.verdict == "slower" or (not self.injected and self.verdict == "faster")
 
-    @property
-    def slowdown(self) -> float:
-        """The measured slowdown, as a share."""
-        return 1 / self.speedup - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -293,28 +288,21 @@ class StopwatchAudit:
         return sorted({trial.threads for trial in self.trials})
 
     @property
-    def workloads(self) -> list[str]:
-        """The workloads, in the order of measuring."""
-        return list(dict.fromkeys(trial.workload for trial in self.trials))
-
-    @property
     def tools(self) -> list[str]:
         """The other stopwatches that ours was compared with."""
         return list(dict.fromkeys(agreement.tool for agreement in self.agreements))
 
-    def select(self, injected: float, threads: int, workload: str = "") -> list[Trial]:
-        """The comparisons of one kind, on one workload or on all."""
-        alike = [trial for trial in self.trials if (trial.injected, trial.threads) == (injected, threads)]
-        return [trial for trial in alike if workload in ("", trial.workload)]
+    def _select(self, injected: float, threads: int) -> list[Trial]:
+        return [trial for trial in self.trials if (trial.injected, trial.threads) == (injected, threads)]
 
-    def claimed(self, injected: float, threads: int, workload: str = "") -> Share:
+    def claimed(self, injected: float, threads: int) -> Share:
         """The share of these comparisons that claim a difference, wrongly where `injected` is 0."""
-        trials = self.select(injected, threads, workload)
+        trials = self._select(injected, threads)
         return Share(sum(trial.claimed for trial in trials), len(trials))
 
     def tables(self, threads: int) -> Share:
         """The share of tables that claim a difference of identical implementations."""
-        trials = self.select(0.0, threads)
+        trials = self._select(0.0, threads)
         return Share(len({trial.table for trial in trials if trial.claimed}), len({trial.table for trial in trials}))
 
     def disagreement(self, tool: str) -> float:

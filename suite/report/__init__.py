@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attnsuite.report.cases_page import CASES, cases_text
 from attnsuite.report.charts import write_charts
-from attnsuite.report.columns import benchmark_table, conformance_table, csv_of
+from attnsuite.report.columns import benchmark_csv, conformance_csv
 from attnsuite.report.files import text_of, texts, write
 from attnsuite.report.index import index
 from attnsuite.report.index import refuse_foreign_index as refuse_foreign_index
@@ -34,10 +34,10 @@ def pages(folder: Path, machines: Mapping[str, MachineRecord]) -> dict[str, str]
     tables = {name: tables_of(recorded) for name, recorded in machines.items()}
     for name, recorded in machines.items():
         if recorded.outcomes:
-            texts_by_path[f"{name}/conformance.csv"] = csv_of(conformance_table(recorded))
+            texts_by_path[f"{name}/conformance.csv"] = conformance_csv(recorded)
             texts_by_path[f"{name}/{CASES}"] = cases_text(recorded)
         if recorded.measured:
-            texts_by_path[f"{name}/benchmark.csv"] = csv_of(benchmark_table(recorded, tables[name]))
+            texts_by_path[f"{name}/benchmark.csv"] = benchmark_csv(recorded, tables[name])
     texts_by_path |= texts("README", index(machines, tables, folder, texts_by_path))
     return texts_by_path | {REPORT: report_text(machines, tables, folder)}
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from itertools import product
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 
 from attnsuite.model import (
     EXEMPT,
@@ -25,26 +23,25 @@ from attnsuite.model.audit import (
     MIN_FOUND_SHARE,
     SHARE_LEVEL,
     SLOWDOWNS,
+    Share,
     StopwatchAudit,
     Trial,
     percent,
 )  # fmt: skip
-from attnsuite.model.faster import MARGIN, VERDICTS
+from attnsuite.model.faster import MARGIN
 from attnsuite.model.files import file_errors
 from attnsuite.model.statistics import LEVEL
 from attnsuite.report import facts, timed
+from attnsuite.report.columns import csv_of
 from attnsuite.report.files import refuse_foreign, texts, write
 from attnsuite.report.page import (
     LONGEST_CODE,
     Cell,
-    Column,
     Page,
     Section,
-    Span,
     Table,
     blocks,
     code,
-    data_table,
     file_link,
     joined,
     name_list,
@@ -82,15 +79,20 @@ def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     """A row per contract, then every complaint; families, variants and mutants are CSV files."""
     complaints = points(f"{audit.contract}: {line}" for audit in audits for line in _complaints(audit))
     combined = (section(audit.contract, _combinations(audit.combinations)) for audit in audits if audit.combinations)
+    counts = [
+        (audit.contract, len(audit.kills), len(audit.kills) - len(audit.survived), len(audit.variants),
+         len(audit.accusations))
+        for audit in audits
+    ]  # fmt: skip
     variants = [(audit.contract, name, style) for audit in audits for name, style in audit.variants.items()]
     data = {
-        "audit": _contracts(audits),
+        "audit": csv_of(("contract", "mutants", "killed", "variants", "accused"), counts),
         "audit_families": _families(audits),
-        "audit_variants": data_table(("contract", "variant", "style"), variants),
+        "audit_variants": csv_of(("contract", "variant", "style"), variants),
         "audit_mutants": _mutants(audits),
     }
     content = blocks(
-        facts.run_table(run), data["audit"], _redrawn(audits), section("Complaints", complaints),
+        facts.run_table(run), _contracts(audits), _redrawn(audits), section("Complaints", complaints),
         section("Combinations of features", combined),
         note("Each family, variant and mutant: ", joined([file_link(f"{name}.csv") for name in data]), "."),
     )  # fmt: skip
@@ -130,17 +132,14 @@ def _complaints(audit: Audit) -> Iterator[str]:
 
 def _contracts(audits: Sequence[Audit]) -> Table:
     """A row of counts per contract."""
-    columns = (
-        Column("contract", "contract"), Column("mutants", "mutants"), Column("killed", "killed"),
-        Column("distinct sets of failing cases"), Column("families"), Column("unnecessary"),
-        Column("correct variants", "variants"), Column("accused", "accused"),
-    )  # fmt: skip
+    heads = ("contract", "mutants", "killed", "distinct sets of failing cases", "families", "unnecessary",
+             "correct variants", "accused")  # fmt: skip
     rows = [
         (code(audit.contract), len(audit.kills), len(audit.kills) - len(audit.survived), audit.distinct,
          len(audit.families), len(audit.unnecessary), len(audit.variants), len(audit.accusations))
         for audit in audits
     ]  # fmt: skip
-    return table(columns, rows)
+    return table(heads, rows)
 
 
 def _redrawn(audits: Sequence[Audit]) -> Section:
@@ -156,14 +155,14 @@ def _redrawn(audits: Sequence[Audit]) -> Section:
     return section("Drawn from other seeds", table(heads, rows))
 
 
-def _families(audits: Sequence[Audit]) -> Table:
+def _families(audits: Sequence[Audit]) -> str:
     """A row per family: its cases, the mutants that they kill, and those that no other family kills."""
     rows = [
         (audit.contract, family, count, sum(family in killers for killers in audit.kills.values()),
          " ".join(audit.killed_only_by(family)) or ("exempt" if family in EXEMPT else ""))
         for audit in audits for family, count in audit.families.items()
     ]  # fmt: skip
-    return data_table(("contract", "family", "cases", "killed", "killed_alone"), rows)
+    return csv_of(("contract", "family", "cases", "killed", "killed_alone"), rows)
 
 
 def _kinds(combinations: Combinations) -> tuple[tuple[str, LevelCoverage], ...]:
@@ -181,14 +180,14 @@ def _combinations(combinations: Combinations) -> Table:
     return table(heads, rows)
 
 
-def _mutants(audits: Sequence[Audit]) -> Table:
+def _mutants(audits: Sequence[Audit]) -> str:
     """A row per mutant: its mistake, its source, and the number of cases that kill it, by family."""
     rows = [
         (audit.contract, name, audit.mistakes[name], audit.sources[name],
          ", ".join(f"{family} {len(cases)}" for family, cases in families.items()))
         for audit in audits for name, families in audit.kills.items()
     ]  # fmt: skip
-    return data_table(("contract", "mutant", "mistake", "seen_in", "killed_by"), rows)
+    return csv_of(("contract", "mutant", "mistake", "seen_in", "killed_by"), rows)
 
 
 LONGEST_COMPLAINT = 160
@@ -253,18 +252,16 @@ def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]
 
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
-    """A summary, the comparisons by threads and workload, and the method."""
+    """A summary, the other timers, and the method; the CSV file has every comparison."""
     machine = run.machine
     content = blocks(
         facts.run_table(run),
         points(stopwatch_lines(audit, machine)),
-        section("Identical implementations", _identical(audit, machine)),
-        section("Injected slowdowns", _slowed(audit, machine)),
         section("Other timers", _agreements(audit)),
         section("How it was measured", points(_method(audit))),
     )
     names = [field.name for field in fields(Trial)]
-    trials = data_table(names, map(attrgetter(*names), audit.trials))
+    trials = csv_of(names, map(attrgetter(*names), audit.trials))
     return Page(f"The stopwatch against itself on {machine.name}", content, {STOPWATCH: trials})
 
 
@@ -287,40 +284,13 @@ def _agreement(audit: StopwatchAudit, tool: str) -> str:
 def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:
     for threads in audit.threads:
         claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), timed.threads(threads, machine)
-        subject = f"false claims on {where}: {claims.count} of {claims.total} ({_share(audit, 0.0, threads)})"
+        subject = f"false claims on {where}: {claims.count} of {claims.total} ({_share(claims)})"
         yield f"{subject}, in {tables.count} of {tables.total} tables"
         for injected in SLOWDOWNS:
             detected = audit.claimed(injected, threads)
             if detected.total:
                 subject = f"slowdowns of {percent(injected)} found on {where}: {detected.count} of {detected.total}"
-                yield f"{subject} ({_share(audit, injected, threads)})"
-
-
-def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
-    rows: list[list[object]] = []
-    for threads in audit.threads:
-        for workload in [*audit.workloads, ""]:
-            trials = audit.select(0.0, threads, workload)
-            counts = [sum(trial.verdict == verdict for trial in trials) for verdict in VERDICTS]
-            where = (timed.threads(threads, machine), _workload(workload))
-            rows.append([*where, len(trials), *counts, _share(audit, 0.0, threads, workload)])
-    return table(("threads", "workload", "comparisons", *VERDICTS, "false claims"), rows)
-
-
-def _slowed(audit: StopwatchAudit, machine: Machine) -> Table:
-    rows: list[list[object]] = []
-    for threads, injected, workload in product(audit.threads, SLOWDOWNS, [*audit.workloads, ""]):
-        if trials := audit.select(injected, threads, workload):
-            detected = audit.claimed(injected, threads, workload)
-            slower = median(trial.slowdown for trial in trials)
-            where = (timed.threads(threads, machine), percent(injected), _workload(workload))
-            share = _share(audit, injected, threads, workload)
-            rows.append([*where, f"{detected.count} of {detected.total}", share, percent(slower, 1)])
-    return table(("threads", "injected", "workload", "found", "share", "measured, in the median"), rows)
-
-
-def _workload(name: str) -> Span | str:
-    return code(name) if name else "all"
+                yield f"{subject} ({_share(detected)})"
 
 
 def _agreements(audit: StopwatchAudit) -> Table:
@@ -351,8 +321,7 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
     yield f"Shares have exact {percent(SHARE_LEVEL)} intervals. The audit took {duration(audit.seconds)}."
 
 
-def _share(audit: StopwatchAudit, injected: float, threads: int, workload: str = "") -> str:
+def _share(share: Share) -> str:
     """A share with its interval: "1.0 %, 95 % interval 0.3 to 2.4 %"."""
-    share = audit.claimed(injected, threads, workload)
     low, high = share.interval
     return f"{percent(share.value, 1)}, {percent(SHARE_LEVEL)} interval {100 * low:.1f} to {percent(high, 1)}"

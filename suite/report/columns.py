@@ -2,12 +2,12 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
 from attnsuite.model import EVERY_CASE, Measurement
-from attnsuite.report.page import LONGEST_CODE, Table, Value, data_table, plain
+from attnsuite.report.page import LONGEST_CODE, plain
 from attnsuite.report.tally import COUNTS, by_implementation, count, validation
 from attnsuite.report.timed import Row, TimedTable
 from attnsuite.results import MachineRecord
@@ -56,7 +56,7 @@ GROUPS = ("making", "memory", "work", "ceilings", "relative_error", "telemetry")
 """The fields of a measurement whose entries become columns, `<field>_<entry>`."""
 
 
-def benchmark_table(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
+def benchmark_csv(recorded: MachineRecord, tables: Sequence[TimedTable]) -> str:
     """A row per measurement of a machine."""
     compared = {row.measurement.key: row for table in tables for row in table.rows}
     shapes = {table.workload: table.facts.shape for table in tables}
@@ -78,7 +78,7 @@ def benchmark_table(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Ta
         [*(value(row) for value in columns.values()), *(entries.get(name) for name in grouped)]
         for row, entries in zip(rows, groups, strict=True)
     ]
-    return data_table((*columns, *grouped), cells)
+    return csv_of((*columns, *grouped), cells)
 
 
 def _entries(measurement: Measurement) -> Iterator[tuple[str, object]]:
@@ -89,26 +89,26 @@ def _entries(measurement: Measurement) -> Iterator[tuple[str, object]]:
                 yield f"{group}_{name}", " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def conformance_table(recorded: MachineRecord) -> Table:
+def conformance_csv(recorded: MachineRecord) -> str:
     """A row per implementation and device: tests by status, and refused bad inputs."""
     heads = ("implementation", "contract", "device", *COUNTS, "bad_inputs_refused", "bad_inputs")
     rows = []
     for (name, device), outcomes in by_implementation(recorded.outcomes).items():
         bad = validation(outcomes)
         rows.append([name, outcomes[0].contract, device, *count(outcomes).numbers, bad.refused, bad.total])
-    return data_table(heads, rows)
+    return csv_of(heads, rows)
 
 
-def csv_of(table: Table) -> str:
-    """The columns that have a key, as the text of a CSV file."""
-    data, written = table.data, io.StringIO()
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow(column.key for column in data.columns)
-    rows.writerows([_harmless(cell.value) for cell in row] for row in data.rows)
+def csv_of(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """The text of a CSV file."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(map(_harmless, row) for row in rows)
     return written.getvalue()
 
 
-def _harmless(value: Value) -> Value:
+def _harmless(value: object) -> object:
     """Numbers unchanged; a text that a spreadsheet would read as a formula gets a leading quote."""
     if not isinstance(value, str):
         return value

@@ -8,7 +8,6 @@ from pathlib import Path
 from attnsuite.model import UsageError
 from attnsuite.model.files import read_text, replace_file
 from attnsuite.report import markdown
-from attnsuite.report.columns import csv_of
 from attnsuite.report.page import Page
 
 HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
@@ -17,8 +16,7 @@ HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 
 def texts(name: str, page: Page) -> dict[str, str]:
     """The texts of a page and its tables, by file name."""
-    tables = {f"{key}.csv": csv_of(table) for key, table in page.data.items()}
-    return {f"{name}.md": markdown.render(page), **tables}
+    return {f"{name}.md": markdown.render(page), **{f"{key}.csv": table for key, table in page.data.items()}}
 
 
 def write(folder: Path | str, files: dict[str, str]) -> list[Path]:

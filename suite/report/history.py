@@ -7,7 +7,7 @@ from math import log
 from pathlib import Path
 
 from attnsuite.report.columns import csv_of
-from attnsuite.report.page import data_table, plain
+from attnsuite.report.page import plain
 from attnsuite.report.units import significant, size, speed, time_unit, times
 from attnsuite.results.history import Change, History, PastRun, Series
 
@@ -16,7 +16,7 @@ BARS = "▁▂▃▄▅▆▇█"
 MAX_BARS = 40
 """Runs in a small chart, the newest ones."""
 MAX_LINES = 20
-"""Lines about one run, without --all."""
+"""Lines about one run in the overview."""
 
 
 def text_lines(history: History, results: Path, every_series: bool = False) -> Iterator[str]:
@@ -43,7 +43,7 @@ def json_text(history: History) -> str:
 def csv_text(history: History) -> str:
     """A row per point of each series, with the step that begins there."""
     runs = {(run.machine, run.id): run for run in history.runs}
-    return csv_of(data_table(COLUMNS, (row for series in history.series for row in _rows(series, runs))))
+    return csv_of(COLUMNS, (row for series in history.series for row in _rows(series, runs)))
 
 
 COLUMNS = (
@@ -76,7 +76,7 @@ def _of_machine(history: History, machine: str, every_series: bool) -> Iterator[
             most = len(lines[run.id]) if every_series else MAX_LINES
             yield from (f"    {line}" for line in lines[run.id][:most])
             if (more := len(lines[run.id]) - most) > 0:
-                yield f"    and {more} more, which --all shows"
+                yield f"    and {more} more, which `attnsuite history '*'` shows"
     if not any(lines.values()):
         yield "  no step, and no status that changed"
     if every_series:

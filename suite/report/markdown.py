@@ -78,10 +78,9 @@ def _items(points: Points, indent: str) -> Iterator[str]:
 
 @_lines.register
 def _table(block: Table, level: int) -> Iterator[str]:
-    visible = block.visible
-    heads = [_title(column.title or "") for column in visible.columns]
+    heads = [_title(column.title) for column in block.columns]
     yield from (_row(heads), "|---" * len(heads) + "|")
-    for row in visible.rows:
+    for row in block.rows:
         yield _row([*(inline(cell.spans) for cell in row), *[""] * (len(heads) - len(row))])
     yield ""
     for points in block.below.values():

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import compress
 from typing import TypeAlias
 
 from attnsuite.model import escaped
@@ -86,15 +85,11 @@ def name_list(names: Sequence[str], most: int | None = None) -> tuple[Span, ...]
     return (*first, Span(f" and {more} more")) if more > 0 else first
 
 
-Value: TypeAlias = "str | int | float | None"
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a table: `spans` are for readers, `value` is for programs."""
+    """One cell of a table."""
 
     spans: tuple[Span, ...] = ()
-    value: Value = None
 
     @property
     def words(self) -> str:
@@ -103,31 +98,22 @@ class Cell:
 
 
 def text(words: object, longest: int = LONGEST) -> Cell:
-    """A cell of words. Readers see `longest` characters, programs get all."""
-    return Cell(spans(Span(plain(words, longest))), str(words))
-
-
-def number(value: float | None, words: str = "") -> Cell:
-    """A number, and the words that readers see for it (the number itself by default). None is an empty cell."""
-    displayed = words or ("" if value is None else str(value))
-    return Cell((Span(displayed),) if displayed else (), value)
+    """A cell of words, cut to `longest` characters."""
+    return Cell(spans(Span(plain(words, longest))))
 
 
 def cell(value: object) -> Cell:
-    """The cell of a value, a text or a name; a cell stays unchanged."""
+    """The cell of a number, a text or a name; a cell stays unchanged."""
     if isinstance(value, Cell):
         return value
-    if isinstance(value, Span):
-        return Cell(spans(value), value.words)
-    return number(value) if value is None or isinstance(value, int | float) else text(value)
+    return Cell(spans(value)) if isinstance(value, Span) else text(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. Readers see those with a title, programs those with a key."""
+    """A column of a table."""
 
-    title: str | None = None
-    key: str = ""
+    title: str
     right: bool = False
     """Whether a terminal aligns the column to the right."""
 
@@ -144,30 +130,11 @@ class Table:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
-    @property
-    def visible(self) -> Table:
-        """The table with only the columns that readers see."""
-        return self._select([column.title is not None for column in self.columns])
-
-    @property
-    def data(self) -> Table:
-        """The table with only the columns that programs read."""
-        return self._select([bool(column.key) for column in self.columns])
-
-    def _select(self, selected: Sequence[bool]) -> Table:
-        rows = tuple(tuple(compress(row, selected)) for row in self.rows)
-        return Table(tuple(compress(self.columns, selected)), rows, self.below)
-
 
 def table(columns: Iterable[str | Column], rows: Iterable[Iterable[object]]) -> Table:
     """A table. A column may be given as its heading, a cell as a value, a text or a name."""
     heads = tuple(Column(column) if isinstance(column, str) else column for column in columns)
     return Table(heads, tuple(tuple(map(cell, row)) for row in rows))
-
-
-def data_table(keys: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """A table for programs: columns by their keys, without headings for readers."""
-    return table([Column(key=key) for key in keys], rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +202,8 @@ def section(title: str, *parts: Parts) -> Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A page. `data` are its tables for programs, by the names of their files."""
+    """A page, and the CSV files that belong to it, by name without the ending."""
 
     title: str
     blocks: tuple[Block, ...]
-    data: Mapping[str, Table] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)

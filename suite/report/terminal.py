@@ -43,11 +43,10 @@ def _points(block: Points) -> Iterator[str]:
 
 @_lines.register
 def _table(block: Table) -> Iterator[str]:
-    visible = block.visible
-    whole = [row for row in visible.rows if len(row) == len(visible.columns)]
-    widths = [max(len(cell.words) for cell in cells) for cells in zip(*(whole or visible.rows), strict=False)]
-    for place, row in enumerate(visible.rows):
-        yield _aligned(row, visible.columns, widths)
+    whole = [row for row in block.rows if len(row) == len(block.columns)]
+    widths = [max(len(cell.words) for cell in cells) for cells in zip(*(whole or block.rows), strict=False)]
+    for place, row in enumerate(block.rows):
+        yield _aligned(row, block.columns, widths)
         yield from _points(block.below.get(place, Points(())))
 
 

@@ -23,7 +23,7 @@ from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, Interval, interval
 from attnsuite.report import facts
 from attnsuite.report.page import NOTHING
-from attnsuite.report.units import Unit, significant, size, speed, speeds, time_unit
+from attnsuite.report.units import Unit, significant, size, speed, time_unit
 from attnsuite.results import MachineRecord
 
 ATTENTION = "attention"
@@ -244,11 +244,6 @@ def _compared(row: Row, base: Row, against: Mapping[str, Comparison]) -> Row:
 
 
 # In words
-
-
-def ends(low: float, high: float) -> str:
-    """The interval of a speed-up, as `units.speeds` writes it."""
-    return speeds(low, high) if low > 0 and math.isfinite(high) else TOO_FEW
 
 
 def between(row: Row, unit: Unit) -> str:

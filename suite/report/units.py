@@ -70,14 +70,6 @@ def speed(ratio: float) -> str:
     return words if words == times(1.0) else f"{words} {'faster' if ratio > 1 else 'slower'}"
 
 
-def speeds(low: float, high: float) -> str:
-    """An interval of speed-ups: "1.22–1.40" of faster, "1.05–1.25" of slower, else "1.03× slower–1.05× faster"."""
-    if low < 1 < high:
-        return f"{speed(low)}–{speed(high)}"
-    ends = (low, high) if low >= 1 else (1 / high, 1 / low)
-    return "–".join(map(significant, ends))
-
-
 def significant(value: float, digits: int = 3) -> str:
     """The value to this number of digits, in full: 0.0123, 1.29, 45.0, 1,230."""
     if not math.isfinite(value):

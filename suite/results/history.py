@@ -13,7 +13,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as changed
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
@@ -36,8 +35,6 @@ LEAST_MEMORY = 2**20
 """Bytes. Smaller peaks have no series: they are a few pages, and vary with the layout of the process's memory."""
 VERDICTS = {"ratio": ("slower", "faster"), "time": ("slower", "faster"), "memory": ("more", "less")}
 """The words for a step up and a step down of each quantity."""
-MANY = 3
-"""The baseline is suspected if this many series of a table, and half of them, have the same step: 3 of 5, 4 of 8."""
 
 
 class Line(Row, frozen=True):
@@ -180,16 +177,9 @@ class History:
 
 
 @gc_paused()
-def history_of(results: Path, baseline: str = "") -> History:
-    """The history of a folder of results.
-
-    Ratios refer to `baseline`, the full name of an implementation; by default to each contract's own. Raises UsageError
-    for a damaged file.
-    """
-    lines = read_lines(results)
-    if baseline:
-        lines = _to_baseline(lines, baseline)
-    lines.sort(key=lambda line: (line.machine, line.started, line.run))
+def history_of(results: Path) -> History:
+    """The history of a folder of results. Raises UsageError for a damaged file."""
+    lines = sorted(read_lines(results), key=lambda line: (line.machine, line.started, line.run))
     by_machine: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         by_machine[line.machine].append(line)
@@ -285,30 +275,6 @@ def _summary(samples: Sequence[float]) -> tuple[float | None, ...]:
     return tuple(value if math.isfinite(value) else None for value in (middle.median, middle.low, middle.high))
 
 
-def _to_baseline(lines: Iterable[Line], baseline: str) -> list[Line]:
-    """The lines with ratios to this implementation, if it was timed in the same table of the same run.
-
-    The two ratios to the contract's baseline are divided, so the probability of error of the interval is at most
-    doubled.
-    """
-    lines = list(lines)
-    table = attrgetter("machine", "run", "table")
-    pinned = {table(line): line for line in lines if line.implementation == baseline and line.ratio}
-
-    def ratio(numerator: float | None, denominator: float | None) -> float | None:
-        return numerator / denominator if numerator and denominator else None
-
-    def to(line: Line) -> Line:
-        base = pinned.get(table(line))
-        if base is None or not line.ratio:
-            return structs.replace(line, baseline="", ratio=None, ratio_low=None, ratio_high=None)
-        low, high = ratio(line.ratio_low, base.ratio_high), ratio(line.ratio_high, base.ratio_low)
-        middle = ratio(line.ratio, base.ratio)
-        return structs.replace(line, baseline=baseline, ratio=middle, ratio_low=low, ratio_high=high)
-
-    return [to(line) for line in lines]
-
-
 def _runs(lines: Sequence[Line]) -> Iterator[PastRun]:
     before = ""
     for line in {line.run: line for line in lines}.values():
@@ -344,7 +310,7 @@ def _series(lines: Sequence[Line]) -> list[Series]:
                 changes.append(Change(run, after, step.ratio, step.low, step.high, verdict, tuple(marks)))
             words = (line.machine, line.implementation, line.contract, line.workload, line.table_in_words)
             series.append(Series(*words, quantity, key[1], tuple(at), tuple(changes)))
-    return sorted(_suspecting(series), key=lambda item: (item.contract, item.table, item.implementation, item.quantity))
+    return sorted(series, key=lambda item: (item.contract, item.table, item.implementation, item.quantity))
 
 
 def _points(line: Line) -> Iterator[tuple[str, Point]]:
@@ -354,25 +320,6 @@ def _points(line: Line) -> Iterator[tuple[str, Point]]:
         yield "time", Point(line.run, line.median, line.low, line.high)
     if line.peak is not None and line.peak >= LEAST_MEMORY:
         yield "memory", Point(line.run, line.peak)
-
-
-def _suspecting(series: Sequence[Series]) -> list[Series]:
-    """The series with marks on steps that many series of a table share, because their baseline may have changed."""
-    ratios = [member for member in series if member.quantity == "ratio"]
-    members = Counter((ratio.contract, ratio.table, ratio.baseline) for ratio in ratios)
-    alike = Counter(
-        (ratio.contract, ratio.table, ratio.baseline, c.run, c.verdict) for ratio in ratios for c in ratio.changes
-    )
-
-    def suspected(item: Series, change: Change) -> Change:
-        table = (item.contract, item.table, item.baseline)
-        count = alike[*table, change.run, change.verdict]
-        if item.quantity != "ratio" or count < max(MANY, members[table] / 2):
-            return change
-        mark = f"{count} of {members[table]} alike: {item.baseline} may be what changed"
-        return changed(change, marks=(*change.marks, mark))
-
-    return [changed(member, changes=tuple(suspected(member, change) for change in member.changes)) for member in series]
 
 
 def _events(lines: Sequence[Line]) -> Iterator[Event]:

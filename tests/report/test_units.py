@@ -30,14 +30,6 @@ def test_a_speed_up_is_never_below_one(ratio, text):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "text"),
-    [(1.22, 1.4, "1.22–1.40"), (0.8, 0.95, "1.05–1.25"), (0.97, 1.05, "1.03× slower–1.05× faster")],
-)
-def test_an_interval_of_speed_ups_starts_with_its_lower_end(low, high, text):
-    assert units.speeds(low, high) == text
-
-
-@pytest.mark.parametrize(
     ("seconds", "text"), [(0.5, "0.50 s"), (59, "59 s"), (112.4, "1 min 52 s"), (7260, "2 h 1 min")]
 )
 def test_a_long_duration_is_in_minutes(seconds, text):

@@ -47,17 +47,6 @@ def test_a_line_has_the_median_the_ratio_and_their_intervals(tmp_path):
     assert (loops["tests"], loops["failed"], loops["known"]) == ("3", "2", "1")
 
 
-def test_runs_of_one_name_on_two_machines_keep_their_own_baseline(tmp_path):
-    for name, base in (("a", 0.1), ("b", 0.2)):
-        rows = (*timed(0.4), measured("flash", seconds=base))
-        day(tmp_path, 1, *rows, machine=replace(MACHINE, name=name))
-
-    series = history_of(tmp_path, baseline="attention/flash").series
-
-    ratios = {s.machine: s.points[0].value for s in series if s.implementation == "attention/chunked"}
-    assert ratios == pytest.approx({"a": 4.0, "b": 2.0})
-
-
 def test_a_step_is_found_where_it_is_with_its_size(results):
     (ratio,) = [item for item in history_of(results).series if item.quantity == "ratio"]
 
@@ -105,16 +94,6 @@ def test_a_change_of_torch_or_of_a_source_stands_with_the_step(tmp_path):
     assert [run.marks for run in history.runs][3] == ("torch 2.13.0 → 2.14.0",)
 
 
-def test_many_steps_alike_put_the_baseline_under_suspicion(tmp_path):
-    for number in range(1, 7):
-        base = 0.1 if number < 4 else 0.05
-        rows = [measured(name, seconds=0.2) for name in ("a", "b", "c")]
-        day(tmp_path, number, *rows, measured("matmul", seconds=base))
-
-    steps = [item.changes[0] for item in history_of(tmp_path).series if item.quantity == "ratio"]
-    assert [step.marks for step in steps] == [("3 of 3 alike: attention/matmul may be what changed",)] * 3
-
-
 def test_statuses_and_failures_that_change_are_events(tmp_path):
     day(tmp_path, 1, *timed(0.2), outcome("a"), outcome("b"))
     day(tmp_path, 2, without_time("chunked", "refused"), measured("matmul"), outcome("a", "failed"), outcome("b"))
@@ -123,13 +102,6 @@ def test_statuses_and_failures_that_change_are_events(tmp_path):
     assert ("r02", "attention/chunked", "measured", "refused") in events
     assert ("r02", "attention/loops", "0 of 2 tests failed", "1 of 2 tests failed") in events
     assert len(events) == 2
-
-
-def test_ratios_to_another_implementation_divide_both_ratios(tmp_path):
-    day(tmp_path, 1, *timed(0.2), measured("loops", seconds=0.4))
-
-    of_loops = [item for item in history_of(tmp_path, "attention/chunked").series if "loops" in item.implementation]
-    assert [item.points[0].value for item in of_loops if item.quantity == "ratio"] == [pytest.approx(2.0)]
 
 
 def test_a_damaged_line_is_named(results):
