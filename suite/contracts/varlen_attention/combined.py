@@ -13,7 +13,7 @@ from typing import Any
 from attnsuite.cases import Case
 from attnsuite.cases.contract import FULL, CoveringArray, LocalMutant
 from attnsuite.cases.covering import Contradiction, Row, Space, drawn
-from attnsuite.contracts.attention.cases.combined.levels import MODES
+from attnsuite.contracts.attention.cases.combined.levels import DRAWN, MODES
 from attnsuite.contracts.varlen_attention.contract import INPUTS
 from attnsuite.contracts.varlen_attention.packed import PackedCase
 from attnsuite.model import COMBINED, DTYPES
@@ -38,7 +38,7 @@ KEYS: Mapping[str, Callable[[int, int], int]] = {
     "same_keys": lambda place, queries: queries,
     "more_keys": lambda place, queries: queries + 5,
     "fewer_keys": lambda place, queries: (queries + 1) // 2,
-    "keys_of_every_second": lambda place, queries: place % 2 * (queries + 2),
+    "keys_of_every_second": lambda place, queries: (queries + 2) * (place % 2 == 0),
     "keys_alone_first": lambda place, queries: 4 if place == 0 else queries,
 }
 HEADS = {"two_heads": (2, 2), "one_head": (1, 1), "half_kv": (4, 2), "one_kv": (3, 1)}
@@ -92,6 +92,7 @@ def _takes_long(lengths: str, keys: str, heads: str, dtype: str) -> bool:
 SPACE = Space(
     {name: tuple(levels) for name, levels in FACTORS.items()},
     [
+        *DRAWN.contradictions,
         Contradiction("its oracle would take long",
             {"lengths": LENGTHS, "keys": KEYS, "heads": HEADS, "dtype": DTYPES}, _takes_long),
         Contradiction("in half types, gradients of values near 1,000 are what rounding leaves of them",

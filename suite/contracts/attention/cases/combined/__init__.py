@@ -114,13 +114,13 @@ def array() -> CoveringArray:
 
 def without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
     """Weights as if one query could not attend to the key that it prefers: of the last head, the first query that sees
-    most. Where none sees two keys, the first query of that head attends to every key: dropout may lose a single one.
+    most. Where none sees two of several keys, the first query attends to all: dropout may lose a single one.
     """
     head = scores.detach().reshape(-1, *scores.shape[-2:])[-1]  # l s
     seen = (head > -math.inf).sum(-1)
     at = torch.zeros(scores.shape, dtype=torch.bool)
     of_head = at.view(-1, *head.shape)[-1]
-    if seen.max() < 2:
+    if seen.max() < 2 <= scores.shape[-1]:
         of_head[0] = True
         return Dense.softmax(scores.masked_fill(at, 0.0), call)
     query = int(seen.argmax())
