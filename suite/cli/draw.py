@@ -7,12 +7,8 @@ from attnsuite.documents.figures import FIGURES, select_figures
 from attnsuite.model import UsageError
 from attnsuite.report.charts import missing_packages
 
-OPTIONS = {"sentence": "sentence", "attention": "attention", "causal": "causal", "seed": "seed", "from": "from_"}
-"""The options of figures, and their fields."""
-
-
-ARGUMENTS = {"from": "file"}
-"""Arguments of pictures with another name than the option."""
+OPTIONS = ("sentence", "attention", "causal")
+"""The options of figures."""
 
 
 def run(options: Draw) -> None:
@@ -28,7 +24,7 @@ def run(options: Draw) -> None:
             takes = f" ({', '.join(f'--{option}' for option in figure.takes)})" if figure.takes else ""
             print(f"{name:{max(map(len, figures))}}  {figure.title}: {figure.source}{takes}")
         return
-    values = {name: getattr(options, part) for name, part in OPTIONS.items() if words(options, part)}
+    values = {name: getattr(options, name) for name in OPTIONS if words(options, name)}
     for option in values:
         _refuse_untaken(option, options.figures)
     if lacking := missing_packages():
@@ -38,12 +34,12 @@ def run(options: Draw) -> None:
     trained: set[str] = set()
     for target in targets(options.to, figures, options.overwrite):
         figure = FIGURES[target.name]
-        if figure.trains not in trained | {""} and "from" not in values:
+        if figure.trains not in trained | {""}:
             trained.add(figure.trains)
             print_hint(
                 f"loading the {figure.trains} that translates; without a cached one it is trained, which takes a minute"
             )
-        picture = figure.picture(**{ARGUMENTS.get(name, name): v for name, v in values.items() if name in figure.takes})
+        picture = figure.picture(**values)
         for path in target.write(picture):
             print(path, flush=True)
 

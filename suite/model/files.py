@@ -43,7 +43,7 @@ def replace_file(path: Path, text: str) -> None:
     replace_bytes(path, encoded(text))
 
 
-def replace_bytes(path: Path, data: bytes) -> None:
+def replace_bytes(path: Path, data: bytes | memoryview) -> None:
     """Write a file atomically: a reader sees the old content or the new, also after a crash. UsageError on failure."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with file_errors(path, "written"):

@@ -191,13 +191,12 @@ def test_the_weights_of_an_attention_do_not_depend_on_the_width_of_its_values(na
     torch.testing.assert_close(actual, scores.softmax(-1), rtol=1e-5, atol=1e-6)
 
 
-def test_vectors_of_words_depend_on_the_seed_and_the_word():
+def test_vectors_of_words_depend_on_the_word():
     draw = FIGURES["weights"].picture
-    first, again, other = (draw(sentence="a cat sees a cat", seed=seed) for seed in (1, 1, 2))
+    first, again = (draw(sentence="a cat sees a cat") for _ in range(2))
     rows = first.maps[0].rows
 
     assert first == again
-    assert first.maps != other.maps
     assert rows[0] == rows[3]
     assert [row[1] for row in rows] == [row[4] for row in rows]
 

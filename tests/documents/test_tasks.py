@@ -42,8 +42,6 @@ Write = Callable[[str, str], Path]
 TASK = replace(TOY, own="", needs=frozenset({"bool_mask", "causal", "gradient"}), uses=frozenset({"dropout"}))
 TENSORS = [torch.randn(1, 2, 3, 4) for _ in range(3)]
 SUM = "query + key + value"
-SMALL = f"    if query.shape[-1] == 2:\n        return {SUM}\n"
-"""A body whose small calls, before training, succeed."""
 
 
 def of(target: str | Path) -> Backend:
@@ -120,58 +118,24 @@ def test_a_shipped_implementation_that_does_not_fit_is_refused(target: str, mess
     ("returned", "message"),
     [
         ("[query, key, value]", "returns list, expected a tensor"),
-        ("query.sum()", "returns a tensor of shape (), expected {shape}"),
-        ("query[..., :1]", "returns a tensor of shape {narrow}, expected {shape}"),
-        ("query.double()", "returns a tensor of dtype float64, expected float32"),
-        ("query.to('meta')", "returns a tensor of device meta, expected cpu"),
-        ("query.to_sparse()", "returns a tensor of layout sparse_coo, expected strided"),
+        ("query[..., :1]", "returns torch.float32 of shape (1, 1, 2, 1), expected the query's"),
+        ("query.double()", "returns torch.float64 of shape (1, 1, 2, 2), expected the query's"),
         ("query.detach()", "gives an output without a gradient"),
-        ("exit(0)", "SystemExit: 0"),
+        ("exit(0)", "raises SystemExit: 0"),
     ],
 )
-@pytest.mark.parametrize("in_training", [False, True])
-def test_a_faulty_output_is_refused_before_and_in_a_training(
-    write: Write, returned: str, message: str, in_training: bool
-) -> None:
-    file = function(write, f"{SMALL * in_training}    return {returned}")
-    if in_training:
-        attention, tensors = of(file).attention, [tensor.clone().requires_grad_() for tensor in TENSORS]
-        said = refused(lambda: attention(*tensors))
-    else:
-        said = refused(lambda: of(file))
+def test_a_faulty_output_is_refused_before_a_training(write: Write, returned: str, message: str) -> None:
+    said = refused(lambda: of(function(write, f"    return {returned}")))
 
-    sizes = ("(1, 2, 3, 4)", "(1, 2, 3, 1)") if in_training else ("(1, 1, 2, 2)", "(1, 1, 2, 1)")
-    assert said.startswith("attention/odd" if in_training else "toy needs an attention, and attention/odd, called, ")
-    assert said.endswith(message.format(shape=sizes[0], narrow=sizes[1]))
+    assert said == f"toy needs an attention, and attention/odd, called, {message}"
 
 
-KIND = """
-import torch
+def test_a_fault_in_a_training_is_one_line(write: Write) -> None:
+    file = function(write, f"    if query.shape[-1] == 2:\n        return {SUM}\n    raise ValueError('not today')")
 
+    message = refused(lambda: train(DIGITS.changed(epochs=1), 0, of(file).attention))
 
-class Kind(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        raise RuntimeError("no functions")
-"""
-
-
-@pytest.mark.parametrize(
-    ("head", "body", "message"),
-    [
-        ("", "    query.data = query.data.double()\n    return query",
-         ", called in training, returns a tensor of dtype float64, expected float32"),
-        (KIND, f"    return ({SUM}).as_subclass(Kind)", " raised in training: RuntimeError: no functions"),
-        ("from math import nan", f"    return ({SUM}) * nan",
-         ", called in training, gives numbers that are not finite, while the model is scored"),
-    ],
-    ids=["inputs are changed", "a subclass that raises", "NaN in scores"],
-)  # fmt: skip
-def test_a_fault_in_a_training_is_one_line(write: Write, head: str, body: str, message: str) -> None:
-    attention = of(function(write, SMALL + body, head)).attention
-
-    with torch.no_grad():
-        assert refused(lambda: attention(*[tensor.clone() for tensor in TENSORS])) == f"attention/odd{message}"
+    assert message == "digits raised ValueError: not today (in epoch 1, batch 1)"
 
 
 def test_an_output_with_weights_is_accepted(write: Write) -> None:
@@ -533,25 +497,3 @@ def test_a_wrong_gradient_is_a_mutant_with_a_correct_output(name: str) -> None:
     assert torch.allclose(tasks.gradients()[name](query, key, value), sdpa(query, key, value), atol=1e-5)
     pairs = zip(gradients(RIGHT_GRADIENT), gradients(name), strict=True)
     assert any(not torch.allclose(right, wrong, rtol=1e-4) for right, wrong in pairs)
-
-
-def test_a_translator_is_read_from_its_checkpoint(tmp_path: Path) -> None:
-    task = tasks.TRANSLATORS["transformer"].changed(epochs=1)
-    job = tasks.Job(task, 0, registry.find(["attention/matmul"])[0])
-    learned = job.run(job.backend().attention, tmp_path)
-    (file,) = tmp_path.iterdir()
-
-    read = tasks.translator_from("transformer", file)
-
-    assert read.weights.keys() == learned.weights.keys()
-    assert all(torch.equal(read.weights[name], weight) for name, weight in learned.weights.items())
-    with pytest.raises(
-        UsageError, match=r"is a checkpoint of translation/transformer, expected one of translation/seq2"
-    ):
-        tasks.translator_from("seq2seq_attention", file)
-    checkpoint = job.checkpoint(tmp_path)
-    state = checkpoint.read()
-    assert state is not None
-    checkpoint.write({**state, "curve": []})
-    with pytest.raises(UsageError, match="has 0 of 1 epochs: run its `attnsuite learn` to the end"):
-        tasks.translator_from("transformer", file)

@@ -20,14 +20,14 @@ import torch
 from toys import SLOPE, TOY
 
 import attnsuite
-from attnsuite.documents.learning.engine import Checkpoint, Task, TrainedModel, first_line, generator, train
+from attnsuite.documents.learning.engine import Checkpoint, Task, TrainedModel, generator, train
 from attnsuite.model import UsageError
 
 TESTS = Path(__file__).parents[1]
 HOME = Path(attnsuite.__file__).parent.parent
 
 
-class Killed(Exception):
+class Killed(KeyboardInterrupt):
     """A stand-in for the end of the process."""
 
 
@@ -54,7 +54,7 @@ def with_loss(change: Callable[..., Any], task: Task = TOY) -> Task:
     return replace(task, prepare=prepare)
 
 
-def failing_at(call: int, error: Exception) -> Task:
+def failing_at(call: int, error: BaseException) -> Task:
     calls = iter(range(100))
 
     def loss(value: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
@@ -178,38 +178,26 @@ def test_random_scores_are_the_same_after_a_checkpoint(tmp_path: Path) -> None:
     assert trained(tmp_path, task).scores == trained(tmp_path, task).scores != train(task, 1, nothing).scores
 
 
-def test_a_checkpoint_of_another_configuration_is_refused_and_unchanged(tmp_path: Path) -> None:
+def test_another_configuration_has_a_checkpoint_of_its_own(tmp_path: Path) -> None:
+    other = TOY.changed(learning_rate=0.5)
     trained(tmp_path)
-    before, other = at(tmp_path).path.read_bytes(), TOY.changed(learning_rate=0.5)
+    train(other, 0, nothing, checkpoint=at(tmp_path, other))
 
-    with pytest.raises(UsageError, match=r"another configuration \(config.learning_rate is 0.1, expected 0.5\)"):
-        train(other, 0, nothing, checkpoint=at(tmp_path, other))
-
-    assert at(tmp_path).path.read_bytes() == before
-
-
-def flipped(data: bytes, place: int) -> bytes:
-    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def saved(what: object) -> bytes:
     file = io.BytesIO()
     torch.save(what, file)
-    return first_line(file.getvalue()) + file.getvalue()
+    return file.getvalue()
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "half": lambda data: data[: len(data) // 2],
-    "without its last byte": lambda data: data[:-1],
-    "a byte too long": lambda data: data + b"\0",
-    "a bit of a weight": lambda data: flipped(data, len(data) // 2),
-    "a bit of the digest": lambda data: flipped(data, 40),
-    "a line break less": lambda data: data.replace(b"\n", b"", 1),
     "empty": lambda data: b"",
     "another program's": lambda data: b"a page\n",
     "another object": lambda data: saved([1]),
     "without a state": lambda data: saved({"identity": {}}),
-    "not torch's": lambda data: first_line(b"") + b"",
 }
 
 
@@ -218,7 +206,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused_and_unchanged(tmp_path: Path
     trained(tmp_path)
     at(tmp_path).path.write_bytes(damaged := DAMAGES[damage](at(tmp_path).path.read_bytes()))
 
-    with pytest.raises(UsageError, match=r"toy\.checkpoint is damaged, or a checkpoint of another version; move it"):
+    with pytest.raises(UsageError, match=r"\.checkpoint is damaged, or of another version; move it away"):
         trained(tmp_path)
 
     assert at(tmp_path).path.read_bytes() == damaged
@@ -241,7 +229,7 @@ def test_each_training_has_its_own_file_with_a_valid_name(monkeypatch: pytest.Mo
 
     assert len(set(files)) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9_.+-]{1,230}", file) for file in files)
-    assert one.parent != other.parent, "the cache has a folder for each identity"
+    assert one != other
     assert tmp_path in one.parents
 
 
@@ -265,7 +253,7 @@ class Stuck(torch.autograd.Function):
         (lambda value, weight: (weight * 0).sum().sqrt(), r"^toy: the gradient's norm is nan in epoch 3, batch 1, "),
         (
             lambda value, weight: Stuck.apply(value),
-            r"^toy: the backward pass raised NotImplementedError: odd widths \(",
+            r"^toy raised NotImplementedError: odd widths \(",
         ),
     ],
     ids=["loss", "gradient", "backward pass"],
@@ -276,7 +264,7 @@ def test_a_loss_or_gradient_that_is_not_finite_is_an_error_and_the_checkpoint_st
     trained(tmp_path, TOY.changed(epochs=2))
     before = at(tmp_path).path.read_bytes()
 
-    with pytest.raises(UsageError, match=message + r".*; the checkpoint of epoch 2 stays in .*toy\.checkpoint"):
+    with pytest.raises(UsageError, match=message + r".*; the checkpoint of epoch 2 stays in .*toy"):
         trained(tmp_path, with_loss(change))
 
     assert at(tmp_path).path.read_bytes() == before

@@ -55,7 +55,7 @@ class Figure:
     picture: Callable[..., Picture]
     """Computes the picture from the figure's options."""
     takes: tuple[str, ...] = ()
-    """Names of its options: sentence, attention, causal, seed, from (the argument `file`)."""
+    """Names of its options: sentence, attention, causal."""
     trains: str = ""
     """The translator that it shows, read from the cache or trained; empty for figures without one."""
 
@@ -115,12 +115,12 @@ def heads(translation: Translation, kind: str) -> HeatMaps:
 @_figure(
     "Bahdanau attention of a translated sentence",
     "doc-004, section 11.4.3",
-    ("sentence", "seed", "from"),
+    ("sentence",),
     "seq2seq_attention",
 )
-def bahdanau_attention(sentence: str = SENTENCE, seed: int = 0, file: Path | None = None) -> HeatMaps:
+def bahdanau_attention(sentence: str = SENTENCE) -> HeatMaps:
     """One map: steps of the decoder by words of the source and its end."""
-    translation = translate("seq2seq_attention", trained("seq2seq_attention", seed, file), sentence)
+    translation = translate("seq2seq_attention", trained("seq2seq_attention"), sentence)
     axes = Axis("key", translation.source), Axis("query: what the decoder reads", translation.target)
     return HeatMaps(translation.subtitle, (heat_map(translation.weights["attention"][0]),), *axes, cell=36)
 
@@ -130,15 +130,13 @@ for _name, _kind in (("encoder", ".attention"), ("decoder", ".self_attention"), 
     @_figure(
         f"{_name.capitalize()} attention of a translated sentence",
         "doc-004, section 11.7.6",
-        ("sentence", "attention", "seed", "from"),
+        ("sentence", "attention"),
         "transformer",
         f"{_name}_attention",
     )
-    def _of_transformer(
-        sentence: str = SENTENCE, attention: str = "", seed: int = 0, file: Path | None = None, kind: str = _kind
-    ) -> HeatMaps:
+    def _of_transformer(sentence: str = SENTENCE, attention: str = "", kind: str = _kind) -> HeatMaps:
         """The attentions of one kind in the trained Transformer, layers by heads."""
-        return heads(translate("transformer", trained("transformer", seed, file), sentence, attention), kind)
+        return heads(translate("transformer", trained("transformer"), sentence, attention), kind)
 
 
 # Backpropagation through time
@@ -459,11 +457,9 @@ LONGEST, LONGEST_WORD = 40, 24
 @_figure(
     "Attention weights of a sentence",
     "doc-003, section 3.4.2, for its own sentence",
-    ("sentence", "attention", "causal", "seed"),
+    ("sentence", "attention", "causal"),
 )
-def weights(
-    sentence: str = " ".join(WORDS), attention: str = "matmul", causal: bool = False, seed: int = 0
-) -> HeatMaps:
+def weights(sentence: str = " ".join(WORDS), attention: str = "matmul", causal: bool = False) -> HeatMaps:
     """One map, words by words. doc-003's sentence has the document's embeddings and maps, other sentences random ones.
 
     Raises UsageError for an empty or too long sentence, and for an attention that fails.
@@ -472,9 +468,9 @@ def weights(
     if not 1 <= len(words) <= LONGEST:
         raise UsageError(f"expected a sentence of 1 to {LONGEST} words, got {len(words)}")
     printed = words == WORDS
-    query, key = queries_and_keys() if printed else drawn_queries_and_keys(words, seed)
+    query, key = queries_and_keys() if printed else drawn_queries_and_keys(words)
     name, matrix, remark = weights_of_target(attention, query, key, causal)
-    origin = "embeddings and maps of doc-003" if printed else f"embeddings and maps drawn with seed {seed}"
+    origin = "embeddings and maps of doc-003" if printed else "embeddings and maps drawn with seed 0"
     by = "; ".join(filter(None, (f"{name}{', causal' if causal else ''}, in float32", origin, remark)))
     hidden = later(matrix) if causal else torch.zeros_like(matrix, dtype=torch.bool)
     low, high = (rounded(float(extreme)) for extreme in matrix[~hidden].aminmax())

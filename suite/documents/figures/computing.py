@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnsuite import registry
-from attnsuite.documents.learning import Translator, translator, translator_from
+from attnsuite.documents.learning import Translator, translator
 from attnsuite.documents.learning.data import BEGIN, END, greedy
 from attnsuite.model import UsageError
 from attnsuite.registry import Loaded
@@ -73,11 +72,11 @@ def normal(seed: int) -> Callable[..., Tensor]:
     return lambda *shape: torch.randn(shape, generator=draw, dtype=torch.float64)
 
 
-def drawn_queries_and_keys(words: tuple[str, ...], seed: int) -> tuple[Tensor, Tensor]:
+def drawn_queries_and_keys(words: tuple[str, ...]) -> tuple[Tensor, Tensor]:
     """Queries and keys, l e: a random vector per word, multiplied by random matrices."""
 
     def drawn(what: str, *shape: int) -> Tensor:
-        digest = hashlib.sha256(f"{seed} {what}".encode(errors="backslashreplace")).digest()
+        digest = hashlib.sha256(f"0 {what}".encode(errors="backslashreplace")).digest()
         return normal(int.from_bytes(digest[:6], "big"))(*shape)
 
     x = torch.stack([drawn(f"word {word}", EMBEDDING) for word in words])
@@ -108,9 +107,9 @@ def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> 
 
 
 @cache
-def trained(name: str, seed: int = 0, file: Path | None = None) -> Translator:
-    """A translator, once per process: from a checkpoint, or else from the cache, or trained."""
-    return translator_from(name, file) if file else translator(name, seed)
+def trained(name: str) -> Translator:
+    """A translator, once per process: from the cache, or trained."""
+    return translator(name)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ def backend(declaration: Declaration, task: Task) -> Backend:
         if complaint := _complaint(function, feature, with_gradient):
             raise UsageError(f"{task.name} needs {feature or 'an attention'}, and {name}, {complaint}")
     without = {feature for feature in task.uses if feature in lacks or _complaint(function, feature, with_gradient)}
-    return Backend(_checked(name, function, without), frozenset(without))
+    return Backend(_without(function, without), frozenset(without))
 
 
 def _loaded(declaration: Declaration, task: Task) -> Loaded:
@@ -69,12 +69,15 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     call = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
         with as_usage_error(f"{call}, raises"):
-            expected = _Expected.of(tensors)
             with preserve_process_state():
                 output: object = function(*tensors, **OPTIONS.get(feature, {}))
-            if problem := expected.problem(output):
-                return f"{call}, {problem}"
-            if with_gradient and isinstance(output, Tensor):
+            if not isinstance(output, Tensor):
+                return f"{call}, returns {type(output).__name__}, expected a tensor"
+            if (output.shape, output.dtype) != (tensors[0].shape, tensors[0].dtype):
+                return f"{call}, returns {output.dtype} of shape {tuple(output.shape)}, expected the query's"
+            if with_gradient and not output.requires_grad:
+                return f"{call}, gives an output without a gradient"
+            if with_gradient:
                 with preserve_process_state():
                     torch.autograd.grad(output.sum(), tensors, allow_unused=True)
     except UsageError as complaint:
@@ -82,52 +85,13 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     return ""
 
 
-class _Expected(NamedTuple):
-    """The properties of an output that a model can use, taken before a call, which may change its inputs."""
-
-    like: Tensor
-    """A tensor with the output's shape, dtype, device, layout and `requires_grad`."""
-    finite: bool
-    """Whether numbers must be finite: while a model is scored. In training the loss shows it."""
-
-    @classmethod
-    def of(cls, tensors: Sequence[Tensor]) -> _Expected:
-        """The properties for query, key and value."""
-        query, _, value = tensors
-        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        like = query.new_empty((*query.shape[:-1], value.shape[-1])).requires_grad_(learns)
-        return cls(like, not torch.is_grad_enabled())
-
-    def problem(self, output: object) -> str:
-        """The reason why a model cannot use an output; empty where it can."""
-        if not isinstance(output, Tensor):
-            return f"returns {type(output).__name__}, expected a tensor"
-        for name in ("shape", "dtype", "device", "layout"):
-            if (actual := getattr(output, name)) != (expected := getattr(self.like, name)):
-                return f"returns a tensor of {name} {_word(actual)}, expected {_word(expected)}"
-        if self.like.requires_grad and not output.requires_grad:
-            return "gives an output without a gradient"
-        if self.finite and not bool(output.isfinite().all()):
-            return "gives numbers that are not finite, while the model is scored"
-        return ""
-
-
-def _word(attribute: object) -> str:
-    return str(tuple(attribute) if isinstance(attribute, torch.Size) else attribute).removeprefix("torch.")
-
-
-def _checked(name: str, function: Attention, without: set[str]) -> Attention:
-    """The attention, called without arguments that it lacks. Its exceptions and faulty outputs become UsageErrors."""
-    left_out = {argument for feature in without for argument in OPTIONS[feature]}
+def _without(function: Attention, features: set[str]) -> Attention:
+    """The attention, called without the arguments of these features; its changes to the process are undone."""
+    left_out = {argument for feature in features for argument in OPTIONS[feature]}
 
     @wraps(function)
     def attention(*tensors: Tensor, **options: Any) -> Tensor:
-        options, expected = {key: options[key] for key in options if key not in left_out}, _Expected.of(tensors)
-        with as_usage_error(f"{name} raised in training:"), preserve_process_state(seeds=False):
-            output = function(*tensors, **options)
-            problem = expected.problem(output)
-        if problem:
-            raise UsageError(f"{name}, called in training, {problem}")
-        return output
+        with preserve_process_state(seeds=False):
+            return function(*tensors, **{key: options[key] for key in options if key not in left_out})
 
     return attention

@@ -122,7 +122,7 @@ def train(
     """Train a task's model, from its checkpoint if there is one, and score it.
 
     Raises UsageError for a loss or gradient that is not finite, in which case the last checkpoint stays, and for a
-    checkpoint that is damaged or of another configuration.
+    damaged checkpoint.
     """
     with deterministic():
         training = task.prepare(task.config, seed, attention)
@@ -142,7 +142,9 @@ def train(
         torch.manual_seed(_seed(generator(seed, "scores")))  # equal with and without a checkpoint
         with torch.no_grad():
             weights = {name: tensor.detach() for name, tensor in training.weights.items()}
-            scores, baselines = dict(training.scores()), dict(training.baselines())
+            with as_usage_error(f"{task.name} raised"):
+                scores = dict(training.scores())
+            baselines = dict(training.baselines())
             return TrainedModel(weights, tuple(loop.curve), scores, baselines, loop.seconds)
 
 
@@ -200,8 +202,8 @@ class _Loop:
         """Return the loss and the norm of the gradient, after a step of the optimiser if both are finite."""
         torch.manual_seed(_seed(self.random))
         self.optimiser.zero_grad()
-        loss = self.training.loss(batch, self.random)
-        with as_usage_error(f"{self.task.name}: the backward pass raised"), preserve_process_state(seeds=False):
+        with as_usage_error(f"{self.task.name} raised"), preserve_process_state(seeds=False):
+            loss = self.training.loss(batch, self.random)
             loss.backward()
         norm = float(torch.nn.utils.clip_grad_norm_(self.tensors, self.clip))
         value = float(loss.detach())
@@ -229,87 +231,49 @@ class _Loop:
         self.curve, self.seconds = list(state["curve"]), state["seconds"]
 
 
-# Checkpoints: the state after an epoch, in a file that is replaced atomically. Its first line has the SHA-256 of the
-# other bytes, because PyTorch's format does not detect a damaged number.
-
-HEADER = b"attnsuite checkpoint, sha256 "
-MAX_NAME = 200
-"""Characters of a training's name in a file name: file systems allow 255."""
+# Checkpoints: the state after an epoch, in a file that is replaced atomically.
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The file of one training. `identity` is everything that determines its weights; another one is refused."""
+    """The file of one training."""
 
     path: Path
-    identity: Mapping[str, Any]
 
     @classmethod
     def within(cls, folder: Path | None, name: str, identity: Mapping[str, Any]) -> Checkpoint:
-        """The checkpoint of this name in a folder, by default in the cache's folder of the identity."""
-        folder = folder or cache() / "learning" / digest(identity)
-        return cls(folder / f"{_file_name(name)}.checkpoint", identity)
+        """The checkpoint of this name in a folder, by default in the cache.
+
+        `identity` is everything that determines the weights: another one has another file.
+        """
+        plain = re.sub(r"[^A-Za-z0-9_.+-]", "-", name)[:MAX_NAME]
+        return cls((folder or cache() / "learning") / f"{plain}.{digest({'name': name, **identity})}.checkpoint")
 
     def read(self) -> State | None:
-        """The state in the file, or None without a file.
-
-        Raises UsageError for a file that is damaged or of another identity, which stays unchanged.
-        """
+        """The state in the file, or None without a file. UsageError for a damaged file, which stays unchanged."""
         if not self.path.exists():
             return None
-        identity, state = stored(self.path)
-        if differences := list(_differences(identity, json.loads(json.dumps(self.identity)))):
-            raise UsageError(
-                f"the checkpoint {self.path} is of another configuration ({'; '.join(differences)}): "
-                "delete it to start again, or name another folder"
-            )
+        try:
+            state: State = torch.load(self.path, weights_only=True)["state"]
+        except OSError as error:
+            raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
+        except Exception as error:  # not a file that `write` writes
+            raise UsageError(f"{self.path} is damaged, or of another version; move it away to start again") from error
         return state
 
     def write(self, state: State) -> None:
         """Replace the file. Raises UsageError where it cannot be written; the former file stays."""
         saved = io.BytesIO()
-        torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
+        torch.save({"state": state}, saved)
         with file_errors(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_bytes(self.path, first_line(saved.getbuffer()) + saved.getbuffer())
+        replace_bytes(self.path, saved.getbuffer())
 
 
-def stored(path: Path) -> tuple[Mapping[str, Any], State]:
-    """The identity and the state in a checkpoint. Raises UsageError for a file that is damaged or not readable."""
-    try:
-        first, _, saved = path.read_bytes().partition(b"\n")
-        if first + b"\n" != first_line(saved):
-            raise ValueError("its bytes are not those that were written")
-        content = torch.load(io.BytesIO(saved), weights_only=True)
-        return content["identity"], content["state"]
-    except OSError as error:
-        raise UsageError(f"the checkpoint {path} cannot be read: {error.strerror or error}") from None
-    except Exception as error:  # damaged, or not a file that `write` writes
-        says = f"{path} is damaged, or a checkpoint of another version; move it away to start again"
-        raise UsageError(says) from error
-
-
-def _file_name(name: str) -> str:
-    """A valid file name, different for each name."""
-    plain = re.sub(r"[^A-Za-z0-9_.+-]", "-", name)
-    own = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
-    return plain if plain == name.replace("/", "-") and len(plain) < MAX_NAME else f"{plain[:MAX_NAME]}.{own}"
-
-
-def first_line(saved: bytes | memoryview) -> bytes:
-    """The first line of a file with these bytes."""
-    return HEADER + hashlib.sha256(saved).hexdigest().encode() + b"\n"
+MAX_NAME = 200
+"""Characters of a training's name in a file name: file systems allow 255."""
 
 
 def digest(identity: Mapping[str, Any]) -> str:
     """A hash of an identity, 16 hexadecimal digits."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _differences(actual: Any, expected: Any, name: str = "") -> Iterator[str]:
-    """Each different value, in words."""
-    if isinstance(actual, dict) and isinstance(expected, dict):
-        for key in dict.fromkeys((*expected, *actual)):
-            yield from _differences(actual.get(key), expected.get(key), f"{name}.{key}".strip("."))
-    elif actual != expected:
-        yield f"{name} is {actual!r:.40}, expected {expected!r:.40}"

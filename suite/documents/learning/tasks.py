@@ -29,7 +29,6 @@ from attnsuite.documents.learning.engine import (
     Training,
     Watch,
     generator,
-    stored,
     train,
 )
 from attnsuite.machine import system
@@ -473,20 +472,3 @@ def translator(name: str, seed: int = 0, epochs: int | None = None) -> Translato
     job = Job(task, seed, None if task.own else registry.find([DEFAULT])[0])
     finished, texts = job.run(job.backend().attention), corpus(task.config)
     return Translator(model_config(name, task.config, texts), finished.weights, texts.source, texts.target, texts.steps)
-
-
-def translator_from(name: str, file: Path) -> Translator:
-    """The translator of a finished checkpoint, which `attnsuite learn --checkpoints DIR` writes.
-
-    Raises UsageError for a checkpoint of another task, an interrupted training or another vocabulary.
-    """
-    identity, state = stored(file)
-    if identity["task"] != TRANSLATORS[name].name:
-        raise UsageError(f"{file} is a checkpoint of {identity['task']}, expected one of {TRANSLATORS[name].name}")
-    config, texts = identity["config"], corpus(identity["config"])
-    if (done := len(state["curve"])) < config["epochs"]:
-        raise UsageError(f"{file} has {done} of {config['epochs']} epochs: run its `attnsuite learn` to the end")
-    settings = model_config(name, config, texts)
-    if {n: tuple(w.shape) for n, w in state["weights"].items()} != dict(models.SHAPES[name](settings)):
-        raise UsageError(f"{file} has weights of another vocabulary: train it with this version")
-    return Translator(settings, state["weights"], texts.source, texts.target, texts.steps)
