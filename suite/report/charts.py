@@ -1,13 +1,9 @@
 """The look of all charts and figures; time.svg and memory.svg: time and memory over sequence length, by Altair."""
 
 import io
-import os
 import re
-import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -96,11 +92,7 @@ GRID = "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
 """The palette of Okabe and Ito for colour-blind readers, with grey in place of yellow, which is faint on white."""
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
-"""The fonts of text, by preference. vl-convert brings Liberation Sans and measures widths with it."""
-SYSTEM_FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
-"""Folders of fonts on Linux."""
-NO_FONTS = '<?xml version="1.0"?><fontconfig><dir>/nonexistent</dir></fontconfig>'
-"""A configuration of fontconfig without fonts. fontconfig ignores one that names no folder."""
+"""The fonts of text, by preference; vl-convert brings Liberation Sans."""
 
 CONFIG = {
     "background": "white",
@@ -136,42 +128,9 @@ def missing_packages() -> list[str]:
 
 def svg_of(chart: Any) -> str:
     """An Altair chart as the text of an SVG file, equal for equal charts."""
-    load_fonts()
     written = io.StringIO()
     chart.save(written, format="svg")
     return _numbered(written.getvalue())
-
-
-@cache
-def load_fonts() -> None:
-    """Make vl-convert prefer its own fonts to the system's.
-
-    By default the system's come first, and an older Liberation Sans with other widths would change a chart's size. The
-    system's fonts remain for other scripts. On systems other than Linux the order is unchanged; few have this font.
-    """
-    import vl_convert
-
-    with tempfile.TemporaryDirectory() as folder:
-        (file := Path(folder) / "fonts.conf").write_text(NO_FONTS, encoding="utf-8")
-        with _fontconfig(str(file)):
-            vl_convert.register_font_directory(folder)  # loads its own fonts, under this configuration
-    for place in SYSTEM_FONTS:
-        with suppress(RuntimeError):  # no home folder
-            if (fonts := Path(place).expanduser()).is_dir():
-                vl_convert.register_font_directory(str(fonts))
-
-
-@contextmanager
-def _fontconfig(file: str) -> Iterator[None]:
-    """Set this file as the configuration of fonts."""
-    before = os.environ.get("FONTCONFIG_FILE")
-    os.environ["FONTCONFIG_FILE"] = file
-    try:
-        yield
-    finally:
-        del os.environ["FONTCONFIG_FILE"]
-        if before is not None:
-            os.environ["FONTCONFIG_FILE"] = before
 
 
 def _numbered(svg: str) -> str:

@@ -18,7 +18,7 @@ import vl_convert
 from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, LineStyle, Picture, Series
 from attnsuite.model import UsageError
 from attnsuite.model.files import file_errors, replace_bytes
-from attnsuite.report.charts import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
+from attnsuite.report.charts import COLOURS, CONFIG, FONT, INK, svg_of
 
 # SVG and PNG
 
@@ -44,7 +44,6 @@ def _shortened(coordinates: str) -> str:
 
 def png(svg: str) -> bytes:
     """The same picture as the bytes of a PNG file."""
-    load_fonts()
     data: bytes = vl_convert.svg_to_png(svg, scale=ZOOM)
     return data
 
