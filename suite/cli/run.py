@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -69,10 +68,10 @@ def run(options: Run) -> int:
     refuse_foreign_index(options.results)
     with gc_paused_for_imports():
         job = _job(options, declarations)
-    for line in _plan(job, options.results):
+    for line in _plan(job):
         print(line, flush=True)
     if options.dry_run:
-        bench.print_plan(job.benchmarks, options.results)
+        bench.print_plan(job.benchmarks)
         return 0
     again = check.repeating(Check(isolate=options.isolate, strict=True), declarations)
     facts = structs.replace(campaign.conformance_facts(declarations, again), sampled=job.sampled)
@@ -118,12 +117,11 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     return Job(declarations, session, benchmarks, timed, timing, processes)
 
 
-def _plan(job: Job, results: Path) -> Iterator[str]:
+def _plan(job: Job) -> Iterator[str]:
     """Lines: the number of tests, the estimated duration, which implementations compile, which are sampled."""
-    from attnsuite.benchmark.plan import duration, plan_of, recorded_rates
+    from attnsuite.benchmark.plan import duration, plan_of
 
-    rates = recorded_rates(results, job.timing.kind)
-    timing = sum(plan_of(benchmark, rates).seconds for benchmark in job.benchmarks)
+    timing = sum(plan_of(benchmark).seconds for benchmark in job.benchmarks)
     about = duration(START_AND_END + SECONDS_PER_TEST * job.tests / job.processes + timing)
     count, cores = len(job.declarations), job.processes
     tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"
