@@ -1,14 +1,12 @@
-"""A bench in another process, which is suspended between verbs, or in this process."""
+"""A bench in another process, which is suspended between verbs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 
-from attnsuite.benchmark.measure.bench import Bench
 from attnsuite.benchmark.measure.failures import is_out_of_memory
 from attnsuite.benchmark.measure.messages import Acknowledgement, AnyReply, Layout, NoResult, ReplyLayout, decode
 from attnsuite.benchmark.processes import cpu_seconds
@@ -20,32 +18,6 @@ from attnsuite.worker.turns import Turn, TurnResult
 
 Turns = tuple[list[TurnResult], ReplyLayout] | NoResult
 """The seconds and bytes of each turn, and the layout of the tensors in these bytes."""
-
-
-class LocalBench:
-    """A bench in this process, which has `threads` threads during each verb."""
-
-    def __init__(self, function: Callable[..., Any], device: str, threads: int) -> None:
-        self._bench, self._threads = Bench(function, device, threads=threads), threads
-
-    def request(self, kind: type[AnyReply], verb: str, stay: bool = False, **arguments: Any) -> AnyReply | NoResult:
-        """The reply to a verb, or why there is no reply."""
-        with self._threads_set():
-            return decode(kind, self._bench(verb, arguments))
-
-    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int) -> Turns:
-        """The replies in these turns."""
-        with self._threads_set():
-            return self._bench.exchange_locally(inputs, warm, turns)
-
-    @contextmanager
-    def _threads_set(self) -> Iterator[None]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(self._threads or before)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 class RemoteBench:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
-from attnsuite.benchmark.request import Implementation, declaration_of, local_function
+from attnsuite.benchmark.request import Implementation, declaration_of
 from attnsuite.benchmark.verdict_cache import VerdictCache, needs_of
 from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.conformance.check import Check, Timeouts
@@ -67,15 +67,10 @@ class Gate:
         used = [key for key in keys if any(self._is_used(key, *use) for use in uses)]
         wanted = [self._concerning(session, declaration_of(implementation), used) for implementation in implementations]
         self.wanted += sum(map(len, wanted))
-        pairs = list(zip(implementations, wanted, strict=True))
-        elsewhere = [pair for pair in pairs if local_function(pair[0]) is None]
         with single_threaded(self.device), ThreadPoolExecutor(len(cores())) as pool:
-            for pair in pairs:
-                if local_function(pair[0]) is not None:  # these share this process, so they run in sequence
-                    self._test(session, *pair)
             try:
-                sessions = [replace(session, cores=cores_of(self.threads, place)) for place in range(len(elsewhere))]
-                list(pool.map(lambda pair, there: self._test(there, *pair), elsewhere, sessions))
+                sessions = [replace(session, cores=cores_of(self.threads, place)) for place in range(len(wanted))]
+                list(pool.map(self._test, sessions, implementations, wanted))
             except BaseException:  # after Ctrl-C nothing waits for a hanging test
                 self._cancelled.set()
                 raise
@@ -149,7 +144,7 @@ class Gate:
     def _test(self, session: Session, implementation: Implementation, wanted: Sequence[Key]) -> None:
         """Run the tests whose outcomes are neither known, nor in `earlier` or the cache."""
         declaration = declaration_of(implementation)
-        cache = self.cache if local_function(implementation) is None else None
+        cache = self.cache
         stored = cache.outcomes(declaration) if cache else {}
         earlier = {(outcome.case, outcome.dtype): outcome for outcome in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})

@@ -126,7 +126,7 @@ class Interleaved:
             participant.start()
         return all_ready(started, self.contract, declarations, stack, **settings)
 
-    def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, memory: MemoryResult) -> Measurement:
+    def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, memory: MemoryResult | None) -> Measurement:
         entry = next((entry for entry in timed.entries if entry.name == name), None)
         failed = timed.failed.get(name) if entry is None else entry.failed
         row = table.row(pair.name, self.contract.name, self.request.device, failed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -11,18 +11,18 @@ from typing import Any
 from msgspec.structs import asdict
 
 from attnsuite import registry
-from attnsuite.benchmark.connection import LocalBench, RemoteBench, no_result
+from attnsuite.benchmark.connection import RemoteBench, no_result
 from attnsuite.benchmark.entry import ProofTimes, Sample
 from attnsuite.benchmark.measure import messages
 from attnsuite.benchmark.measure.messages import AnyReply, Job, NoResult, Rows, invalid_reply
 from attnsuite.benchmark.measure.received_inputs import layout_of, tensors_in
 from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
-from attnsuite.benchmark.request import Implementation, declaration_of, local_function, memory_limit
+from attnsuite.benchmark.request import Implementation, declaration_of, memory_limit
 from attnsuite.benchmark.secret_inputs import SecretInputs, secret_inputs_of
 from attnsuite.cases import Contract
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
-from attnsuite.registry import Declaration, Loaded
+from attnsuite.registry import Declaration
 from attnsuite.worker import Ready, Worker, await_servers
 from attnsuite.worker.messages import buffer
 from attnsuite.worker.turns import CALL, IDLE
@@ -41,8 +41,6 @@ class Participant:
     threads: int = 1
     memory_limit: int = field(default_factory=memory_limit)
     time_limit: float = TIME_LIMIT
-    function: Callable[..., Any] | None = None
-    """The function to time in this process, because no other process can import it."""
     place: int = 0
     """Its index among the participants, which selects the cores for imports."""
     gradients: bool = False
@@ -51,7 +49,7 @@ class Participant:
     """Whether it needs no sandbox, because the caller passed a function object."""
     in_processes: int = 1
     """Number of processes that are timed in turns."""
-    _timing: list[LocalBench | RemoteBench] = field(default_factory=list, repr=False)
+    _timing: list[RemoteBench] = field(default_factory=list, repr=False)
     _turn: int = 0
     _secrets: SecretInputs | None = field(default=None, repr=False)
     """Inputs unknown to its processes; None before a task is prepared."""
@@ -69,16 +67,16 @@ class Participant:
     @property
     def processes(self) -> int:
         """Number of processes that take samples in turns."""
-        return 1 if self.function is not None else self.in_processes
+        return self.in_processes
 
     def start(self) -> None:
         """Start the workers of all benches."""
-        for bench in self._remote_benches:
+        for bench in self._timed:
             bench.worker.start()
 
     def ready(self) -> NoResult | None:
         """Wait until the implementation is imported; why that failed, or None."""
-        for bench in self._remote_benches:
+        for bench in self._timed:
             state = bench.worker.ready()
             if not isinstance(state, Ready):
                 return no_result(state)
@@ -160,10 +158,8 @@ class Participant:
         """The rates that the machine reaches in its process."""
         return self._request(messages.Ceilings, "ceilings", dtype=dtype)
 
-    def measure_memory(self, job: Job) -> messages.CallMemory | NoResult | None:
-        """The memory of one call, on a CPU in a new process; None without a process of its own."""
-        if self.function is not None:
-            return None
+    def measure_memory(self, job: Job) -> messages.CallMemory | NoResult:
+        """The memory of one call, on a CPU in a new process."""
         if self.device != "cpu":  # an allocator's peak counts each call alone
             return self._request(messages.CallMemory, "measure_memory", job=asdict(job))
         bench = self._remote_bench(MEASURED, for_memory=True)
@@ -175,12 +171,11 @@ class Participant:
     def restart(self) -> None:
         """End the timed processes and all that they have started. The next verb starts others."""
         for bench in self._timing:
-            if isinstance(bench, RemoteBench):
-                bench.worker.close()
+            bench.worker.close()
 
     def used(self) -> float:
-        """Processor time in seconds of its timed processes; 0 without processes of its own."""
-        return sum(bench.used() for bench in self._remote_benches)
+        """Processor time in seconds of its timed processes."""
+        return sum(bench.used() for bench in self._timed)
 
     def close(self) -> None:
         """End all workers."""
@@ -194,17 +189,11 @@ class Participant:
         return self._secrets
 
     @property
-    def _timed(self) -> list[LocalBench | RemoteBench]:
-        if not self._timing and self.function is not None:
-            self._timing = [LocalBench(self.function, self.device, self.threads)]
-        elif not self._timing:
+    def _timed(self) -> list[RemoteBench]:
+        if not self._timing:
             together = cores_of(self.threads, 0)
             self._timing = [self._remote_bench(timed_as(number), together) for number in range(self.in_processes)]
         return self._timing
-
-    @property
-    def _remote_benches(self) -> list[RemoteBench]:
-        return [bench for bench in self._timed if isinstance(bench, RemoteBench)]
 
     def _request(self, kind: type[AnyReply], verb: str, stay: bool = False, **arguments: Any) -> AnyReply | NoResult:
         return self._timed[self._turn].request(kind, verb, stay, **arguments)
@@ -230,9 +219,9 @@ class Participant:
 
 
 def participant(implementation: Implementation, **settings: Any) -> Participant:
-    """The implementation as a participant: in processes of its own if they can import it, else in this process."""
-    function, trusted = local_function(implementation), not isinstance(implementation, Declaration)
-    return Participant(declaration_of(implementation), function=function, trusted=trusted, **settings)
+    """The implementation as a participant."""
+    trusted = not isinstance(implementation, Declaration)
+    return Participant(declaration_of(implementation), trusted=trusted, **settings)
 
 
 def reference_for(
@@ -241,9 +230,9 @@ def reference_for(
     """The contract's own baseline as a trusted reference, which is timed with others, gets no row, and closes with
     `stack`.
 
-    Proofs of times compare with it: its claims are true, so it separates a false claim from a busy machine. It is timed
-    in this process if all others are, on the same cores. None if `baseline` is among the `timed` and ships with the
-    suite, and if the contract's own cannot be started. `settings` are those of a `Participant`.
+    Proofs of times compare with it: its claims are true, so it separates a false claim from a busy machine. None if
+    `baseline` is among the `timed` and ships with the suite, and if the contract's own cannot be started. `settings`
+    are those of a `Participant`.
     """
     name = f"{contract}/{baseline}"
     if any(declaration.full_name == name and declaration.shipped for declaration in map(declaration_of, timed)):
@@ -253,9 +242,6 @@ def reference_for(
     if declaration is None or registry.missing_library(declaration) is not None:
         return None
     named = replace(declaration, name=f"{declaration.name} (not shown)")
-    if all(local_function(implementation) is not None for implementation in timed):
-        loaded = registry.load(declaration)
-        return Participant(named, function=loaded.function, **settings) if isinstance(loaded, Loaded) else None
     started = Participant(named, **settings)
     stack.callback(started.close)
     return None if started.ready() else started

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import inf
-from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
@@ -44,13 +43,6 @@ Implementation = Declaration | Loaded
 def declaration_of(implementation: Implementation) -> Declaration:
     """The declaration of an implementation."""
     return implementation.declaration if isinstance(implementation, Loaded) else implementation
-
-
-def local_function(implementation: Implementation) -> Callable[..., Any] | None:
-    """The function to test and time in this process, because no other can import it; None if another can."""
-    declaration = declaration_of(implementation)
-    importable = bool(declaration.module or declaration.file)
-    return implementation.function if isinstance(implementation, Loaded) and not importable else None
 
 
 @dataclass(frozen=True)

@@ -189,8 +189,6 @@ class Benchmark:
         """The row of an entry that did not fail."""
         own = table.under(entry.participant.declaration)
         notes = [_other_work(table, own)]
-        if memory is None:
-            notes.append("timed in the suite's process, because no other can import it; its memory is not measured")
         return structs.replace(
             measured(self._row(table, entry.name), entry, memory, notes),
             work=dict(own.workload.work(table.dtype, table.direction)),
@@ -287,12 +285,12 @@ def bench(
     """Time a function, or several against each other, on a contract's workloads; returns a Measurement for each.
 
     `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function is
-    timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one, and
-    its rows note that. `cache` is hot or cold, `threads` are thread counts on a CPU, `budget` is in seconds of timed
-    calls for each in each table, `time_limit` in seconds for a reply. `backward` times gradients too, `step` training
-    steps, of models and blocks that have one. A function that fails the contract's cases for a workload is `refused`.
-    Functions of one name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract, workload,
-    profile or device.
+    timed in a process of its own, which has to import it. `cache` is hot or cold, `threads` are thread counts on a CPU,
+    `budget` is in seconds of timed calls for each in each table, `time_limit` in seconds for a reply. `backward` times
+    gradients too, `step` training steps, of models and blocks that have one. A function that fails the contract's cases
+    for a workload is `refused`. Functions of one name get numbers: `attention`, `attention-2`. Raises UsageError for an
+    unknown contract, workload, profile or device, and for a function that no other process can import: a lambda, a
+    closure, a notebook's.
     """
     target: object = function
     functions = [function] if callable(function) else list(target) if isinstance(target, Iterable) else []
@@ -303,6 +301,9 @@ def bench(
     counts = (threads,) if isinstance(threads, int) else tuple(threads)
     request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget, step)
     implementations = with_unique_names([registry.from_function(member, contract) for member in functions])
+    for declaration in map(declaration_of, implementations):
+        if not (declaration.module or declaration.file):
+            raise UsageError(f"{declaration.name} cannot be timed: no other process can import it; write it to a file")
     benchmark = Benchmark(contract_named(contract), implementations, request)
     return [row for _, rows in benchmark.run() for row in rows]
 

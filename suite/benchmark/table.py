@@ -37,8 +37,8 @@ MORE_CORES = 1.25
 CPU_TIME_ERROR = 0.1
 """Seconds by which the system's count of processor time may be off: it counts ticks, by thread."""
 
-MemoryResult = CallMemory | NoResult | None
-"""The memory of a call; None for a participant without a process of its own."""
+MemoryResult = CallMemory | NoResult
+"""The memory of a call."""
 Refusal = Callable[[str, str, frozenset[str]], NoResult | None]
 """Why an implementation of this name may not be timed in a dtype with these features, or None."""
 
@@ -243,7 +243,7 @@ def verified(
     return verdict.error_ratio or 0.0
 
 
-def measured(row: Measurement, entry: Entry, memory: MemoryResult, notes: Sequence[str] = ()) -> Measurement:
+def measured(row: Measurement, entry: Entry, memory: MemoryResult | None, notes: Sequence[str] = ()) -> Measurement:
     """The row of an entry that has not failed, with its samples, errors and memory."""
     known = memory if isinstance(memory, CallMemory) else None
     warning = entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"

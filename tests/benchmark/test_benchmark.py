@@ -1,19 +1,15 @@
-"""Benchmarks, of functions in this process."""
+"""Benchmarks of one contract, table by table."""
 
 from __future__ import annotations
 
 import re
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
-from statistics import median
 from typing import Any
 
 import pytest
-import torch
 from builders import measured
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
@@ -30,7 +26,7 @@ from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.series import with_unique_names
 from attnsuite.benchmark.table import LongestCall, TimedTable, Timing
 from attnsuite.contracts import contract
-from attnsuite.model import EVERY_CASE, Measurement, Outcome, Status, UsageError
+from attnsuite.model import EVERY_CASE, Outcome, Status, UsageError
 from attnsuite.registry import Declaration, from_function
 
 CONTRACT = contract("attention")
@@ -38,20 +34,8 @@ TINY = "documents/one-sentence"
 CAUSAL = "flash-small/512-e64-causal"
 
 
-# In this process
-
-
 CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
 """Those of no machine: to measure real ones takes seconds."""
-
-
-def bench(*functions: Callable[..., Any], workloads: Sequence[str] = (TINY,), **more: Any) -> list[Measurement]:
-    """The measurements of functions that no other process can import."""
-    named = [from_function(function) for function in functions]
-    assert not any(each.declaration.file or each.declaration.module for each in named)
-    request = Request(tuple(workloads), budget=0.005, **more)
-    of = Benchmark(CONTRACT, with_unique_names(named), request, ceilings=CEILINGS)
-    return [row for _, rows in of.run() for row in rows]
 
 
 def closure(name: str = "kernel") -> Callable[..., Tensor]:
@@ -64,39 +48,17 @@ def closure(name: str = "kernel") -> Callable[..., Tensor]:
     return kernel
 
 
-@pytest.fixture
-def many_threads() -> Iterator[int]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield 2
-    torch.set_num_threads(before)
-
-
-@pytest.mark.slow
-def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
-    kernel = closure()
-
-    random = torch.get_rng_state()
-    (row,) = attnsuite.bench(kernel, workloads=TINY)
-
-    assert (row.implementation, row.status, row.threads) == ("attention/kernel", "measured", 1)
-    assert row.detail == "timed in the suite's process, because no other can import it; its memory is not measured"
-    assert (row.memory, row.peak) == ({}, None)
-    assert len(row.seconds) >= 12
-    assert row.error_ratio is not None
-    assert 0 < row.error_ratio < 2
-    assert row.work["attended"] == 288
-    assert row.ceilings == {}, "to measure them takes seconds, and there is one function"
-    assert torch.get_num_threads() == many_threads, "what it needs for itself it puts back"
-    assert torch.equal(torch.get_rng_state(), random)
+def test_a_closure_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^kernel cannot be timed: no other process can import it; write it to a"):
+        attnsuite.bench(closure(), workloads=TINY)
 
 
 @pytest.mark.slow
 def test_no_rate_exceeds_that_of_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
     def refused(ceiling: float) -> str:
-        known = {"attention/kernel": passed("attention/kernel")}
+        known = {"attention/matmul": passed("attention/matmul")}
         ceilings = {("float32", 1): {"flops": ceiling, "bytes": 1e9}}
-        of = Benchmark(CONTRACT, [from_function(closure())], Request((TINY,), budget=0.005), known, ceilings=ceilings)
+        of = Benchmark(CONTRACT, registry.find(["matmul"]), Request((TINY,), budget=0.005), known, ceilings=ceilings)
         (row,) = (row for _, news in of.run() for row in news)
         assert (row.status, row.seconds == ()) in (("measured", False), ("refused", True))
         return row.detail if row.status == "refused" else ""
@@ -126,36 +88,19 @@ def test_a_low_ceiling_on_a_busy_machine_is_no_refusal(rate: float, share: float
 def test_ceilings_below_a_row_are_measured_again(
     busy: int, status: str, passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = closure()
-
     reached = iter([1e3] * busy + [1e18])
     monkeypatch.setattr(Participant, "ceilings", lambda self, dtype: Ceilings({"flops": next(reached), "bytes": 1e9}))
-    known = {"attention/kernel": passed("attention/kernel")}
-    known["attention/other"] = passed("attention/other")
-    both = with_unique_names([from_function(kernel), from_function(kernel)])
-    both[1] = replace(both[1], declaration=replace(both[1].declaration, name="other"))
-    of = Benchmark(CONTRACT, both, Request((TINY,), budget=0.005), known)
+    known = {name: passed(name) for name in ("attention/matmul", "attention/chunked")}
+    of = Benchmark(CONTRACT, registry.find(list(known)), Request((TINY,), budget=0.005), known)
     rows = [row for _, news in of.run() for row in news]
 
     assert {row.status for row in rows} == {status}
 
 
-@pytest.mark.slow
-def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:
-    def made(wait: float) -> Callable[..., Tensor]:
-        def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            time.sleep(wait)
-            return sdpa(query, key, value)
+def test_functions_of_one_name_are_told_apart() -> None:
+    named = with_unique_names([from_function(closure()) for _ in range(3)])
 
-        return kernel
-
-    found = {row.implementation: row for row in bench(made(0.001), made(0.004), made(0.0))}
-
-    assert list(found) == ["attention/kernel", "attention/kernel-2", "attention/kernel-3"]
-    times = {name: median(row.seconds) for name, row in found.items()}
-    assert times["attention/kernel-2"] >= 0.004
-    assert 0.001 <= times["attention/kernel"] < times["attention/kernel-2"]
-    assert times["attention/kernel-3"] < times["attention/kernel"]
+    assert [each.declaration.name for each in named] == ["kernel", "kernel-2", "kernel-3"]
 
 
 @pytest.mark.slow
@@ -163,25 +108,23 @@ def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None
 def test_a_reference_is_timed_without_a_shipped_baseline(
     monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]], others: Sequence[str], beside: str | None
 ) -> None:
-    kernel = closure()
-
     raced, real = [], table.race
 
     def watched(entries: Any, *more: Any) -> int:
         found = real(entries, *more)
         *_, reference, _ = more
         of = reference and reference.participant
-        raced.append(of and (of.name, of.shipped, of.function is not None, len(reference.seconds) > 1))
+        raced.append(of and (of.name, of.shipped, len(reference.seconds) > 1))
         return found
 
     monkeypatch.setattr(table, "race", watched)
-    known = {name: passed(name) for name in ("attention/kernel", "attention/matmul")}
-    named = [from_function(kernel), *(registry.find(others) if others else [])]
+    known = {name: passed(name) for name in ("attention/honest", "attention/matmul")}
+    named = registry.find([str(SUBMISSIONS / "honest.py"), *others])
     of = Benchmark(CONTRACT, named, Request((TINY,), budget=0.005), known, ceilings=CEILINGS)
     rows = [row.implementation for _, news in of.run() for row in news]
 
-    assert raced == [beside and (beside, True, True, True)], "in this process, as the other one"
-    assert rows == ["attention/kernel", *(f"attention/{name}" for name in others)]
+    assert raced == [beside and (beside, True, True)]
+    assert rows == ["attention/honest", *(f"attention/{name}" for name in others)]
 
 
 @pytest.mark.parametrize(
@@ -247,14 +190,17 @@ def test_what_would_take_far_too_long_is_not_tried(seconds: float, work: float, 
     assert LongestCall("ladder/8k forward", seconds, 1e9).forbids(work, slowest) == says
 
 
-def test_what_fails_the_contract_is_refused_where_that_matters() -> None:
-    def unscaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value, scale=1.0)
+SDPA = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n\n\n"
 
-    def never_causal(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
-        return sdpa(query, key, value)
 
-    rows = {(row.implementation, row.workload): row for row in bench(unscaled, never_causal, workloads=(TINY, CAUSAL))}
+def test_what_fails_the_contract_is_refused_where_that_matters(write: Callable[[str, str], Path]) -> None:
+    head = f"{SDPA}def attention(query, key, value{{}}):\n    return sdpa(query, key, value{{}})\n"
+    files = [
+        write("unscaled.py", head.format("", ", scale=1.0")),
+        write("never_causal.py", head.format(", *, is_causal=False", "")),
+    ]
+    of = Benchmark(CONTRACT, registry.find(list(map(str, files))), Request((TINY, CAUSAL), budget=0.005))
+    rows = {(row.implementation, row.workload): row for _, found in of.run() for row in found}
 
     assert {key: row.status for key, row in rows.items()} == {
         ("attention/unscaled", TINY): "refused", ("attention/unscaled", CAUSAL): "unsupported",
@@ -264,24 +210,6 @@ def test_what_fails_the_contract_is_refused_where_that_matters() -> None:
     assert rows["attention/unscaled", CAUSAL].detail == "takes no is_causal"
     assert rows["attention/never_causal", CAUSAL].detail.startswith("it fails causal/")
     assert all(not row.seconds for row in rows.values() if row.status != "measured")
-
-
-def test_a_user_s_interrupt_ends_a_benchmark_in_this_process(passed: Callable[..., list[Outcome]]) -> None:
-    calls = 0
-
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        nonlocal calls
-        calls += 1
-        if calls > 50:
-            raise KeyboardInterrupt
-        return sdpa(query, key, value)
-
-    of = Benchmark(
-        CONTRACT, [from_function(kernel)], Request((TINY,)), {"attention/kernel": passed("attention/kernel")}
-    )
-    with pytest.raises(KeyboardInterrupt):
-        list(of.run())
-    assert calls == 51
 
 
 @pytest.mark.parametrize("given", [3, [], [sdpa, 3]])
@@ -295,31 +223,20 @@ def test_only_functions_are_benchmarked(given: Any) -> None:
 
 @pytest.mark.slow
 def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]) -> None:
-    calls: Counter[int] = Counter()
-
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        calls[query.shape[-2]] += 1
-        return sdpa(query, key, value)
-
-    both = [from_function(kernel), from_function(closure("other"))]
-    of = Benchmark(
-        CONTRACT, both, Request((TINY, "documents/encoder-block"), budget=0.005),
-        {name: passed(name) for name in ("attention/kernel", "attention/other")}, ceilings=CEILINGS,
-    )  # fmt: skip
+    known = {name: passed(name) for name in ("attention/matmul", "attention/chunked")}
+    request = Request((TINY, "documents/encoder-block"), budget=0.005)
+    of = Benchmark(CONTRACT, registry.find(list(known)), request, known, ceilings=CEILINGS)
     whole = [row for _, rows in of.run() for row in rows]
     keys = {row.key for row in whole}
-    calls.clear()
 
     assert list(of.run(keys)) == []
     assert of.keys_to_measure(keys) == set()
-    assert not calls, "not even the contract is asked again"
 
     half = [row.key for row in whole if row.workload == TINY] + [whole[-1].key]
     again = list(of.run(half))
 
     assert [(table and table.workload.name, len(rows)) for table, rows in again] == [("documents/encoder-block", 2)]
     assert of.keys_to_measure(half) == {row.key for _, rows in again for row in rows}, "a table is measured as a whole"
-    assert 6 not in calls
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,7 @@ from attnsuite.benchmark.measure.received_inputs import ReceivedInputs
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.judging import float32
 from attnsuite.machine.telemetry import Meter
-from attnsuite.worker.turns import Turn, TurnResult, take_turns
+from attnsuite.worker.turns import take_turns
 
 ENERGY_SECONDS = 2.0
 """Seconds of calls in a row that measure their energy: NVML's counter moves some ten times a second."""
@@ -104,17 +104,6 @@ class Bench:
         received = ReceivedInputs(self._task[0], inputs, warm)
         take_turns(channel, received)
         return messages.ReplyLayout(received.layout)  # type: ignore[arg-type]  # validated by the benchmark's process
-
-    def exchange_locally(
-        self, inputs: Layout, warm: int, turns: Sequence[Turn]
-    ) -> tuple[list[TurnResult], messages.ReplyLayout] | NoResult:
-        """The same in the benchmark's process: the result of each turn, and the layout of the replies."""
-
-        def taken() -> tuple[list[TurnResult], messages.ReplyLayout]:
-            received = ReceivedInputs(self._task[0], inputs, warm)
-            return received.take(turns), messages.ReplyLayout(received.layout)  # type: ignore[arg-type]
-
-        return self._attempt(taken)
 
     def release(self) -> messages.Acknowledgement:
         """Release the task and its tensors."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.feature import Grid, visible
@@ -154,14 +156,22 @@ def declared(function: Any, **more: Any) -> Any:
     return replace(named, declaration=replace(named.declaration, **more))
 
 
+ALIGNED = """
+import torch
+
+
+def attention(query, key, value, is_causal=False):
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(key.shape[-2] - query.shape[-2])
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+"""
+
+
 @pytest.mark.parametrize("declares", [LOWER, {}])
 def test_a_convention_that_is_declared_counts_where_an_own_shape_is_timed(
-    declares: dict[str, str], passed: Callable[..., list[Outcome]]
+    declares: dict[str, str], passed: Callable[..., list[Outcome]], write: Callable[[str, str], Path]
 ) -> None:
-    def kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
-        return aligned(query, key, value, is_causal)
-
-    named = declared(kernel, conventions=declares)
+    (found,) = registry.find([str(write("kernel.py", ALIGNED))])
+    named = replace(found, conventions=declares)
     benchmark = Benchmark(
         CONTRACT, [named], Request(shapes=("h=2,l=8,s=32,causal",), budget=0.005),
         {"attention/kernel": passed("attention/kernel")}, ceilings={("float32", 1): {"flops": 1e18, "bytes": 1e9}},
