@@ -67,6 +67,12 @@ def broadcasts(mask: Tensor, *shape: int) -> bool:
     return mask.dim() <= len(shape) and all(size in (1, whole) for size, whole in pairs)
 
 
+def check_mask(mask: Tensor | None, *shape: int) -> None:
+    """Raise unless a mask, if there is one, is boolean and broadcasts to this shape."""
+    if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *shape)):
+        raise ValueError(f"the mask is {mask.dtype}, {tuple(mask.shape)}; expected boolean for {shape}")
+
+
 class Steps(Stepwise):
     """A computation of steps, all of them static methods. `Dense(factor=other)` has one step replaced."""
 

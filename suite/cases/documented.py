@@ -109,7 +109,7 @@ class DocumentedShape(ChangedCase):
     """A case of one call with a shape in a document: of the output, or of what `arrange` makes of it."""
 
     def __init__(
-        self, base: PerCallCase, source: Source, shape: Sequence[int], arrange: Arrange = lambda output, weights: output
+        self, base: Case, source: Source, shape: Sequence[int], arrange: Arrange = lambda output, weights: output
     ) -> None:
         super().__init__(base)
         self.source, self.shape, self.arrange, self.dtypes = source, tuple(shape), arrange, PRECISE

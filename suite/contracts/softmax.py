@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnsuite.cases.mutants import Mutation, turned, with_arguments
+
 
 def softmax(scores: Tensor) -> Tensor:
     """Over the last axis; a row of −∞ alone gives zeros."""
@@ -51,3 +53,11 @@ def fill(number: float, *, but_empty_rows: bool = False) -> Callable[[Tensor, Te
         return filled.masked_fill(~allowed.any(-1, keepdim=True), -math.inf) if but_empty_rows else filled
 
     return mask
+
+
+OF_MASKS = {
+    "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
+    "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores.clone()),
+    "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
+}
+"""Mutants of a step `mask`, which gets scores and a mask."""

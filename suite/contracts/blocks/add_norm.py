@@ -25,21 +25,20 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Case, Mutant, Variant, declare
+from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.documented import CasePair, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, turned, with_arguments, with_result
-from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
-from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.running_error import WithError
 
 CONTRACT = declare(__name__, features={"batch": "batch normalisation", "eps": "an explicit eps"},
@@ -100,7 +99,6 @@ def cases() -> list[Case]:
         case("eps/large", "an eps of 0.5", eps=0.5),
         case("eps/batch", "an eps of 0.5 in batch normalisation", norm="batch", eps=0.5),
         case("eps/tiny", "features of 0.01 with an eps of 10⁻¹²", PRECISE, eps=1e-12, size=0.01),
-        case("size/heads", "three leading axes", lead=(2, 3, 2)),
         case("size/wide", "1025 features: sums in float16 and bfloat16 would show", lead=(3,), width=1025),
         case("size/positions", "129 positions: one more than a tile of 128", lead=(129,)),
         case("size/nothing", "no positions", lead=(2, 0)),
@@ -126,30 +124,20 @@ def cases() -> list[Case]:
 def documented() -> Iterator[Case]:
     """The documents' examples: a normalisation is a residual connection to zeros."""
     for example in documents.examples_of("normalization", "add_norm"):
-        if example.kind == "values":
-            options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
-            inputs = _example_inputs(example)
-            yield DocumentedNumbers(
-                case.with_inputs(*example.named("output"), inputs, **options), example.gives("output")
-            )
-        else:
-            shape = tuple(example.inputs["x_shape"])
-            ones = case.with_inputs(*example.named(), _plain_weights(np.ones(shape), np.ones(shape)))
-            random = case(*example.named(), lead=shape[:-1], width=shape[-1])  # normalised ones are 0, random x is not
-            yield CasePair(DocumentedShape(ones, example.at(), example.output_shape), random)
-
-
-def _example_inputs(example: Excerpt) -> Inputs:
-    x = numbers(example.inputs["x"])
-    y = numbers(example.inputs["y"]) if "y" in example.inputs else np.zeros_like(x)
-    if "keep" in example.inputs:
-        y = y * numbers(example.inputs["keep"]) / (1 - example.parameters["dropout"])
-    return _plain_weights(x, y)
-
-
-def _plain_weights(x: Array, y: Array) -> Inputs:
-    """These inputs with weights of 1 and biases of 0."""
-    return {"x": x, "y": y, "weight": np.ones(x.shape[-1]), "bias": np.zeros(x.shape[-1])}
+        inputs = example.inputs
+        x = numbers(inputs["x"]) if "x" in inputs else np.ones(inputs["x_shape"])
+        y = numbers(inputs["y"]) if "y" in inputs else x * (example.kind == "shape")
+        if "keep" in inputs:
+            y = y * numbers(inputs["keep"]) / (1 - example.parameters["dropout"])
+        options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
+        quantity, width = "output" if example.kind == "values" else "", x.shape[-1]
+        arrays = {"x": x, "y": y, "weight": np.ones(width), "bias": np.zeros(width)}
+        plain = case.with_inputs(*example.named(quantity), arrays, **options)
+        if quantity:
+            yield DocumentedNumbers(plain, example.gives(quantity))
+        else:  # normalised ones are 0, random numbers are not
+            random = case(*example.named(), lead=x.shape[:-1], width=width)
+            yield CasePair(DocumentedShape(plain, example.at(), example.output_shape), random)
 
 
 class Residual(Steps):
@@ -183,56 +171,40 @@ class Residual(Steps):
     finish = formula(lambda normalised, weight, bias, total: normalised * weight + bias)
 
 
-def _expanded(weight: Tensor, x: Tensor) -> Tensor:
-    return weight.expand(x.shape[-1])
-
-
-def _normalised_by_item(total: Tensor) -> Tensor:
-    if total.dim() < 3:
-        return total
-    centred = total - total.mean(-2, keepdim=True)
-    return centred / (centred.square().mean(-2, keepdim=True) + 1e-12).sqrt()
-
-
-def _refuses_other_ranks(total: Tensor) -> Tensor:
-    if total.dim() != 3:
-        raise ValueError("not of rank 3")
-    return total
-
-
 def _fixed_eps(only: str) -> Mutation:
-    return Mutation(
-        f"{only} normalisation ignores eps and uses 10⁻⁵",
-        with_arguments(eps=lambda eps, norm: 1e-5 if norm == only else eps),
-    )
+    change = with_arguments(eps=lambda eps, norm: 1e-5 if norm == only else eps)
+    return Mutation(f"{only} normalisation ignores eps and uses 10⁻⁵", change)
+
+
+@Residual.validated
+def _items_apart(x: Tensor, y: Tensor, *others: Tensor, **options: Any) -> Tensor:
+    pairs = [(x, y)] if x.dim() < 3 or not x.numel() else zip(x, y, strict=True)
+    return torch.stack([Residual().compute(*pair, *others, **options) for pair in pairs]).view_as(x)
 
 
 CONTROLS = {"correct": Residual()}
 MUTANTS = [
     *usual_mutants(Residual),
-    Mutant("items_apart", "batch normalisation handles the positions of each item separately",
-        Residual(check=lambda arguments, sizes: Residual.check(arguments, sizes) if arguments["x"].dim() < 3 else None,
-        gather=lambda total: Residual.gather(_normalised_by_item(total))), source="documents, E38"),
     *mutants(
         Residual,
         whole={
             "over_positions": Mutation("positions are normalised instead of features where the two axes have one size",
                 lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options))),
+            "items_apart": Mutation("batch normalisation handles the positions of each item separately", _items_apart,
+                "documents, E38"),
             "always_layer": Mutation("layer normalisation, whatever norm says",
                 with_arguments(norm=lambda norm: "layer")),
             "broadcasts": Mutation("y, weight and bias may broadcast",
-                with_arguments(y=lambda y, x: y.expand_as(x), weight=_expanded, bias=_expanded)),
+                with_arguments(y=lambda y, x: y.expand_as(x), weight=lambda weight, x: weight.expand(x.shape[-1]),
+                bias=lambda bias, x: bias.expand(x.shape[-1]))),
             "fixed_eps_in_layer": _fixed_eps("layer"),
             "fixed_eps_in_batch": _fixed_eps("batch"),
         },
         add={
             "no_residual": Mutation("the residual is left out: only y is normalised", lambda x, y: y.clone()),
-            "double_residual": Mutation("the residual is added twice", with_arguments(x=lambda x: 2 * x)),
             "repeats_position_beyond_128": Mutation("positions beyond the 128th repeat the 128th",
                 with_result(repeated_beyond(128, -2))),
         },
-        gather={"rank_3_only": Mutation("batch normalisation accepts rank 3 only",
-            with_arguments(total=_refuses_other_ranks))},
         mean={"rms_norm": Mutation("root mean square normalisation: no mean is subtracted",
             lambda rows: torch.zeros_like(rows[..., :1]), "arXiv 1910.07467")},
         variance={
@@ -240,8 +212,6 @@ MUTANTS = [
                 lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1)),
             "cancelling_variance": Mutation("the variance is E[x²] − E[x]², which cancels where the mean is large",
                 lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0)),
-            "mean_square": Mutation("the mean is not subtracted in the variance",
-                with_arguments(mean=torch.zeros_like)),
             "overflowing_squares": Mutation("squares are summed in the dtype: float16 overflows", lambda rows, mean:
                 (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype), dtypes=("float16",)),
         },

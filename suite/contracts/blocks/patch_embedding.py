@@ -84,8 +84,6 @@ def cases() -> list[Case]:
         case("plain/as_many_features", "as many features as patches: swapped axes still fit", features=12),
         case("plain/high", "higher than wide", height=8, width=4),
         *documented(),
-        case("size/pixels", "patches of one pixel", side=1, height=3, width=4),
-        case("size/whole", "one patch, the whole image", side=6, height=6, width=6),
         case("size/many", "144 patches: more than a tile of 128", batch=1, height=24, width=24),
         case("size/large_patches", "patches whose sums in half types would show", side=16, height=16, width=32),
         case("size/no_images", "an empty batch", batch=0),
@@ -137,29 +135,10 @@ class Patches(Steps):
     @staticmethod
     def cut(image: Tensor, side: int) -> Tensor:
         """b c h w → b rows columns c p p."""
-        batch, channels, height, width = image.shape
-        cut = image.reshape(batch, channels, height // side, side, width // side, side)
-        return cut.permute(0, 2, 4, 1, 3, 5)
+        return image.unfold(2, side, side).unfold(3, side, side).permute(0, 2, 3, 1, 4, 5)
 
-    @staticmethod
-    def order(cut: Tensor) -> Tensor:
-        """B rows columns c p p → b n cpp."""
-        batch, rows, columns, *patch = cut.shape
-        return cut.reshape(batch, rows * columns, patch[0] * patch[1] * patch[2])
-
+    order = formula(lambda cut: cut.flatten(3).flatten(1, 2))  # b rows columns c p p → b n cpp
     map = formula(lambda patches, weight, bias: patches @ weight.mT + bias)
-
-
-def _strided(image: Tensor, side: int) -> Tensor:
-    batch, channels, height, width = image.shape
-    cut = image.reshape(batch, channels, side, height // side, side, width // side)
-    return cut.permute(0, 3, 5, 1, 2, 4)
-
-
-def _cropped(image: Tensor, weight: Tensor) -> Tensor:
-    side = weight.shape[-1]
-    height, width = (size // side * side for size in image.shape[-2:])
-    return image[..., :height, :width] if height and width else image
 
 
 CONTROLS = {"correct": Patches()}
@@ -168,8 +147,9 @@ MUTANTS = [
     *mutants(
         Patches,
         whole={
-            "crops": Mutation("pixels beyond the last whole patch are cropped", with_arguments(image=_cropped),
-                "documents, E40"),
+            "crops": Mutation("pixels beyond the last whole patch are cropped", with_arguments(image=lambda image,
+                weight: image[..., : max(1, image.shape[2] // weight.shape[2]) * weight.shape[2],
+                : max(1, image.shape[3] // weight.shape[3]) * weight.shape[3]]), "documents, E40"),
             "transposed_image": Mutation("rows and columns of a square image are swapped",
                 with_arguments(image=turned)),
             "swapped_items_and_channels": Mutation("items and channels are swapped where the two axes have one size",
@@ -182,13 +162,10 @@ MUTANTS = [
         cut={
             "first_channel_only": Mutation("only the first channel is read", with_arguments(
                 image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)), "documents, E41"),
-            "strided_pixels": Mutation("a patch takes every h/p-th row and every w/p-th column", _strided),
         },
         order={
             "column_by_column": Mutation("patches run column by column",
                 with_arguments(cut=lambda cut: cut.transpose(1, 2))),
-            "reversed_patches": Mutation("patches run from the last to the first",
-                with_result(lambda patches: patches.flip(1))),
             "patches_of_first_item": Mutation("the first item's patches serve all items",
                 with_arguments(cut=first_for_all())),
             "repeats_patch_beyond_128": Mutation("patches beyond the 128th repeat the 128th",

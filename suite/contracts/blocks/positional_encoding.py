@@ -47,7 +47,6 @@ from attnsuite.cases.mutants import (
 )
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
-from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.running_error import LIBRARY, WithError
 
 CONTRACT = declare(
@@ -60,26 +59,24 @@ EXPONENT_ROUNDINGS = 3.0
 """Roundings of an exponent, or of its product with the base's logarithm, before the power is computed."""
 
 
-def oracle(x: WithError, *, offset: int = 0, base: float = 10000.0) -> WithError:
-    """x plus the sines and cosines of its positions, b l e."""
-    _, length, width = x.shape
-    unit = np.ones((), dtype=x.value.dtype)
-    positions = unit * np.arange(offset, offset + length)[:, None]  # l 1
-    exponents = unit * (np.arange(width) // 2 * 2) / width  # e
-    angles = positions / (unit * base) ** exponents  # l e
-    encoding = np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles))
-    error = _roundings(exponents.astype(np.float64), base) * x.precision.accumulator * angles.astype(np.float64)
-    return x + WithError(encoding, error, x.precision).with_rounding_error()
-
-
-def _roundings(exponents: Array, base: float) -> Array:
-    """The relative error of an angle in unit roundoffs.
+def angles(length: int, offset: int, exponents: Array, base: float, like: WithError) -> tuple[Array, Array]:
+    """The angles, l and one for each exponent, and the errors of correct ones.
 
     Roundings of an exponent c count ln(base) · c times in the power. Then follow the power's own, a reciprocal, a
     position beyond the accumulator's integers, and the product.
     """
-    roundings: Array = EXPONENT_ROUNDINGS * abs(np.log(base)) * exponents
-    return roundings + LIBRARY + 3.0
+    unit = np.ones((), dtype=like.value.dtype)
+    angles = unit * np.arange(offset, offset + length)[:, None] / (unit * base) ** (unit * exponents)
+    roundings = EXPONENT_ROUNDINGS * abs(np.log(base)) * exponents + LIBRARY + 3.0
+    return angles, roundings * like.precision.accumulator * angles.astype(np.float64)
+
+
+def oracle(x: WithError, *, offset: int = 0, base: float = 10000.0) -> WithError:
+    """x plus the sines and cosines of its positions, b l e."""
+    _, length, width = x.shape
+    turns, error = angles(length, offset, np.ones((), x.value.dtype) * (np.arange(width) // 2 * 2) / width, base, x)
+    encoding = np.where(np.arange(width) % 2 == 0, np.sin(turns), np.cos(turns))
+    return x + WithError(encoding, error, x.precision).with_rounding_error()
 
 
 def draw(random: Generator, *, shape: tuple[int, ...] = (2, 5, 8), zeros: bool = False) -> Inputs:
@@ -123,22 +120,16 @@ def documented() -> Iterator[Case]:
             zeros = case(*example.named(), shape=tuple(example.inputs["x_shape"]), zeros=True)
             yield DocumentedShape(zeros, example.at(), example.output_shape)
         elif example.kind == "values":
+            inputs, width = example.inputs, example.inputs["encoding_dim"]
+            pair = [2 * inputs["j"], 2 * inputs["j"] + 1] if "j" in inputs else range(width)
+            rows, columns = inputs.get("positions", range(inputs.get("num_positions", 0))), inputs.get("columns", pair)
+            select = partial(lambda places, output: output[0][places], np.ix_(rows, columns))
             quantities = [name for name in ("values", "pairs", "shifted_pairs") if name in example.expected]
-            yield from (_printed(example, quantity) for quantity in quantities)
-
-
-def _printed(example: Excerpt, quantity: str) -> DocumentedNumbers:
-    inputs, width = example.inputs, example.inputs["encoding_dim"]
-    rows = inputs.get("positions", list(range(inputs.get("num_positions", 0))))
-    columns = [2 * inputs["j"], 2 * inputs["j"] + 1] if "j" in inputs else inputs.get("columns", list(range(width)))
-    options = {"offset": inputs["offset"]} if quantity == "shifted_pairs" else {}
-    options |= {"base": float(example.parameters["base"])}
-    zeros = case(*example.named(quantity), shape=(1, max(rows) + 1, width), zeros=True, **options)
-    return DocumentedNumbers(
-        zeros,
-        example.gives(quantity),
-        partial(lambda rows, columns, output: output[0][np.ix_(rows, columns)], rows, columns),
-    )
+            for quantity in quantities:
+                options = {"offset": inputs["offset"]} if quantity == "shifted_pairs" else {}
+                options |= {"base": float(example.parameters["base"])}
+                zeros = case(*example.named(quantity), shape=(1, max(rows) + 1, width), zeros=True, **options)
+                yield DocumentedNumbers(zeros, example.gives(quantity), select)
 
 
 class Encoding(Steps):
@@ -158,9 +149,7 @@ class Encoding(Steps):
             raise ValueError("a negative offset or base")
 
     positions = formula(lambda length, offset: torch.arange(offset, offset + length, dtype=torch.float64))
-    exponents = formula(
-        lambda width: torch.arange(width, dtype=torch.float64).div(2, rounding_mode="floor") * 2 / width
-    )
+    exponents = formula(lambda width: (torch.arange(width) // 2 * 2).double() / width)
     angles = formula(lambda positions, exponents, base: positions / base**exponents)
     interleave = formula(lambda angles: _alternating(angles.sin(), angles.cos()))
     add = formula(lambda x, encoding: x + encoding)
@@ -169,18 +158,6 @@ class Encoding(Steps):
 def _alternating(even: Tensor, odd: Tensor) -> Tensor:
     """The even columns of one tensor and the odd columns of the other."""
     return torch.where(torch.arange(even.shape[-1]) % 2 == 0, even, odd)
-
-
-def _angles_by_logarithm(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
-    width = exponents.shape[-1]
-    rates = torch.exp((exponents * width).round().float() * (-math.log(base) / width))
-    return positions.float() * rates
-
-
-def _odd_ends_with_cosine(encoding: Tensor, angles: Tensor) -> Tensor:
-    if angles.shape[-1] % 2:
-        encoding[:, -1] = angles[:, -1].cos()
-    return encoding
 
 
 def _written_base(call: Call, reply: Reply) -> list[str]:
@@ -225,18 +202,14 @@ MUTANTS = [
                 lambda base: with_arguments(base=lambda _: float(base)), "10000", fit=_written_base),
             "float32_angles": Mutation("angles are computed in float32 for float64", lambda positions, exponents, base:
                 positions.float() / base ** exponents.float(), "documents, 11.6", ("float64",)),
-            "float32_angles_by_logarithm": Mutation(
-                "angles are computed in float32 for float64, by exponentials of logarithms", _angles_by_logarithm,
-                "PyTorch's tutorial", ("float64",)),
             "half_angles": Mutation("angles are rounded to float16", with_result(rounded(torch.float16)),
                 dtypes=("float32", "float16")),
         },
         interleave={
             "cosines_first": Mutation("cosines come first, sines second",
                 lambda angles: _alternating(angles.cos(), angles.sin()), "documents, E32"),
-            "in_halves": Mutation("sines fill the first half, cosines the second",
-                lambda angles: torch.cat([angles[:, ::2].sin(), angles[:, 1::2].cos()], -1)),
-            "odd_ends_with_cosine": Mutation("an odd width ends with a cosine", with_result(_odd_ends_with_cosine)),
+            "odd_ends_with_cosine": Mutation("an odd width ends with a cosine", with_result(lambda encoding, angles:
+                torch.cat([encoding[:, :-1], angles[:, -1:].cos()], 1) if angles.shape[1] % 2 else encoding)),
         },
         add={
             "scales_x": Mutation("x is multiplied by √e", with_arguments(x=lambda x: x * math.sqrt(x.shape[-1])),

@@ -38,6 +38,7 @@ from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mu
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, rounded, with_arguments, with_result
 from attnsuite.cases.tensors import Generator, Inputs
+from attnsuite.contracts.blocks.positional_encoding import angles
 from attnsuite.judging.running_error import LIBRARY, WithError, concatenated
 
 CONTRACT = declare(
@@ -46,23 +47,15 @@ CONTRACT = declare(
     parameters={"offset": ("offset",), "base": ("base",)},
     conventions={"pairs": ("interleaved", "halves")},
 )
-EXPONENT_ROUNDINGS = 3.0
-"""Roundings of an exponent, or of its product with the base's logarithm, before the power is computed."""
 
 
 def oracle(x: WithError, *, offset: int = 0, base: float = 10000.0, pairs: str = "interleaved") -> WithError:
     """The rotated pairs, … l e."""
     length, width = x.shape[-2:]
-    unit = np.ones((), dtype=x.value.dtype)
-    exponents = unit * np.arange(0, width, 2) / max(width, 1)  # e/2
-    angles = unit * np.arange(offset, offset + length)[:, None] / (unit * base) ** exponents  # l e/2
-    # Roundings of an exponent c count ln(base) · c times in the power. Then follow the power, its reciprocal, a
-    # position beyond the accumulator's integers, and the product.
-    roundings = EXPONENT_ROUNDINGS * abs(np.log(base)) * exponents + LIBRARY + 3.0
-    error = (roundings * x.precision.accumulator * angles).astype(np.float64)
+    exponents = np.ones((), x.value.dtype) * np.arange(0, width, 2) / max(width, 1)  # e/2
+    turns, error = angles(length, offset, exponents, base, x)  # l e/2
     cosines, sines = (
-        WithError(values, error, x.precision).with_rounding_error(LIBRARY)
-        for values in (np.cos(angles), np.sin(angles))
+        WithError(values, error, x.precision).with_rounding_error(LIBRARY) for values in (np.cos(turns), np.sin(turns))
     )
     first, second = (x[..., : width // 2], x[..., width // 2 :]) if pairs == "halves" else (x[..., ::2], x[..., 1::2])
     rotated = [first * cosines - second * sines, first * sines + second * cosines]
@@ -142,10 +135,8 @@ MUTANTS = [
         whole={
             "pairs_halves": Mutation(
                 "feature j is paired with feature j + e/2 instead of its neighbour; if that is meant, declare "
-                'conventions={"pairs": "halves"}',
-                HALVES,
-                "transformers and Meta's Llama, whose weights are permuted between the two",
-            ),
+                'conventions={"pairs": "halves"}', HALVES,
+                "transformers and Meta's Llama, whose weights are permuted between the two"),
             "accepts_odd_width": Mutation("the last feature of an odd width is cut off",
                 with_arguments(x=lambda x: x[..., : x.shape[-1] // 2 * 2])),
         },

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from attnsuite.cases import Calls
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.model import NOTHING, Config, Model, ModelCase, Weights, instead, token_among
+from attnsuite.cases.model import NOTHING, Config, Model, ModelCase, Shapes, Weights, instead, token_among
 from attnsuite.cases.tensors import Array, Generator, Inputs, generator, seeded
 
 GREEDY = {"begin": 1, "end": 2, "steps": 8}
@@ -27,6 +28,17 @@ GAIN = 2.0
 """The factor of the logits' and the decoder's network weights: larger weights give more varied tokens."""
 
 
+def drawn_weights(shapes: Shapes, random: Generator) -> Weights:
+    """Weights that peak the attention, and make every block matter."""
+    weights = {}
+    for name, shape in shapes.items():
+        size = 1 / math.sqrt(shape[-1] if name.endswith("embedding") else shape[0]) if len(shape) == 2 else 0.3
+        size = 1.0 if name in ("positions", "class_token") else size
+        size *= 1.5 if name.endswith(("w_query", "w_key")) else 1.0
+        weights[name] = size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
+    return weights
+
+
 @dataclass(frozen=True)
 class Sources:
     """Weights of a model, and sources, those with clear and varied translations first."""
@@ -37,20 +49,25 @@ class Sources:
     lengths: Array
     ends: Array
     """The step in which each translation ends, counted from 0; `steps` if it does not end."""
+    end: int
+    """The end token."""
 
 
 class TranslatingCase(ModelCase):
     """A case of sources that are translated, with the weights that were chosen with them."""
 
     def calls(self, dtype: str) -> Calls:
-        return self.calls_of_one_model(chosen_sources(self.model, self.config).weights, dtype)
+        sources = chosen_sources(self.model, self.config)
+        greedy = {**self.factory_options["greedy"], "end": sources.end}
+        ending = replace(self, factory_options={**self.factory_options, "greedy": greedy})
+        return ending.calls_of_one_model(sources.weights, dtype)
 
 
 def translating(
     model: Model, config: Config, name: str, why: str, dtypes: tuple[str, ...], items: Sequence[int] = (4,),
-    factory_options: Mapping[str, Any] = NOTHING, **unusual: int,
+    factory_options: Mapping[str, Any] = NOTHING,
 ) -> TranslatingCase:  # fmt: skip
-    """A case whose calls translate these numbers of sources; `unusual` are options of greedy decoding, and `steps`."""
+    """A case whose calls translate these numbers of sources."""
 
     def calls(random: Generator) -> Sequence[Inputs]:
         sources = chosen_sources(model, config)
@@ -58,9 +75,7 @@ def translating(
         chosen = [[next(places) for _ in range(count)] for count in items]
         return [{"source": sources.tokens[rows], "lengths": sources.lengths[rows]} for rows in chosen]
 
-    case = model(
-        name, why, config, dtypes, calls=calls, factory_options={"greedy": {**GREEDY, **unusual}, **factory_options}
-    )
+    case = model(name, why, config, dtypes, calls=calls, factory_options={"greedy": GREEDY, **factory_options})
     return TranslatingCase(**vars(case))
 
 
@@ -87,12 +102,11 @@ def _sources(model: Model, items: tuple[tuple[str, Any], ...], seed: int) -> Sou
     inputs = model.draw(random, config=config, batch=CANDIDATES, target=1)
     tokens, gaps = _without_end(model, config, weights, inputs, steps)
     end = max(range(config["target_vocab"]), key=lambda token: _variety(tokens, token))
-    weights, tokens = _weights_swapped(weights, end), _tokens_swapped(tokens, end)
-    ends = np.where((tokens == GREEDY["end"]).any(1), (tokens == GREEDY["end"]).argmax(1), steps)
+    ends = np.where((tokens == end).any(1), (tokens == end).argmax(1), steps)
     counted = np.arange(steps) <= ends[:, None]
     kinds = np.array([min(VARIED, len(set(row[:end].tolist()))) for row, end in zip(tokens, ends, strict=True)])
     best = np.argsort(-kinds * np.where(counted, gaps, np.inf).min(1), kind="stable")
-    return Sources(weights, inputs["source"][best], np.asarray(inputs["lengths"])[best], ends[best])
+    return Sources(weights, inputs["source"][best], np.asarray(inputs["lengths"])[best], ends[best], end)
 
 
 def _without_end(model: Model, config: Config, weights: Weights, inputs: Inputs, steps: int) -> tuple[Array, Array]:
@@ -110,9 +124,9 @@ def _without_end(model: Model, config: Config, weights: Weights, inputs: Inputs,
 def _variety(tokens: Array, token: int) -> int:
     """How well this token serves as the end token: many different end steps, and varied tokens that would follow.
 
-    The begin token cannot be the end token.
+    The begin token cannot be the end token, and 0 not either, with which mutants fill up.
     """
-    if token == GREEDY["begin"]:
+    if token in (0, GREEDY["begin"]):
         return -1
     first, has_end = (tokens == token).argmax(1), (tokens == token).any(1)
     continues = [(tokens[row, place + 1 :] != token).any() for row, place in enumerate(first)]
@@ -125,19 +139,6 @@ def _amplified(name: str, array: Array) -> Array:
     if name == "b_logits" or (name.startswith("decoder") and "norm" in name and name.endswith("bias")):
         return np.zeros_like(array)
     return GAIN * array if name == "w_logits" or "ffn.w" in name else array
-
-
-def _tokens_swapped(tokens: Array, end: int) -> Array:
-    """The tokens with `end` and the end token swapped."""
-    return np.select([tokens == end, tokens == GREEDY["end"]], [GREEDY["end"], end], tokens)
-
-
-def _weights_swapped(weights: Weights, end: int) -> dict[str, Array]:
-    """The weights of the target's vocabulary with `end` and the end token swapped."""
-    order = np.arange(len(weights["b_logits"]))
-    order[[end, GREEDY["end"]]] = order[[GREEDY["end"], end]]
-    swapped = {name: weights[name][..., order] for name in ("w_logits", "b_logits")}
-    return {**weights, **swapped, "target_embedding": weights["target_embedding"][order]}
 
 
 # Bad input
@@ -153,9 +154,16 @@ def bad_tensor(what: str, why: str, name: str, array: Any) -> Row:
     return what, why, {"inputs": {name: np.asarray(array)}}
 
 
-def bad_greedy(what: str, why: str, **changed: int) -> Row:
-    """Options of greedy decoding."""
-    return what, why, {"bad_factory_options": {"greedy": {**GREEDY, **changed}}}
+def bad_greedies() -> list[Row]:
+    """Options of greedy decoding that no translator to 13 tokens takes."""
+    return [
+        (f"greedy_{name}", why, {"bad_factory_options": {"greedy": {**GREEDY, name: value}}})
+        for name, why, value in (
+            ("begin", "the begin token 13 in a vocabulary of 13", 13),
+            ("end", "the end token −1", -1),
+            ("steps", "a translation of 0 steps", 0),
+        )
+    ]
 
 
 def bad_sentences() -> list[Row]:
@@ -169,4 +177,7 @@ def bad_sentences() -> list[Row]:
         bad_tensor("length_beyond", "a length of 8 in a source of 7", "lengths", [7, 8, 1]),
         bad_tensor("lengths", "2 lengths for 3 sources", "lengths", [7, 4]),
         bad_tensor("one_length", "1 length for 3 sources", "lengths", [7]),
+        bad_tensor("batches", "2 targets for 3 sources", "target", np.zeros((2, 5), np.int64)),
+        bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.5, 1.0]),
+        bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 1], np.int32)),
     ]

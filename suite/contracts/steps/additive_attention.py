@@ -37,9 +37,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Case, Mutant, Variant, declare
+from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_mask, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
@@ -55,8 +55,8 @@ from attnsuite.cases.mutants import (
     with_arguments,
     with_result,
 )
-from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, valid
-from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
+from attnsuite.contracts.softmax import OF_MASKS, fill, masked, over_queries, overflowing, softmax
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError, concatenated, whichever
 
@@ -160,7 +160,7 @@ def cases() -> list[Case]:
         case("plain/no_keys", "nothing to attend to gives zeros", keys=0),
         case("plain/no_queries", "no queries", queries=0),
         *documented(),
-        case("mask/whole", "each query of each item has keys of its own", mask=random_mask(2, 5, 7)),
+        *one_step(),
         case("mask/by_query", "the same for all items", mask=random_mask(5, 7)),
         case("mask/as_many_items", "a mask of queries and keys, with as many items", queries=2, mask=random_mask(2, 7)),
         case("mask/no_keys", "a mask for no keys", keys=0, mask=random_mask(2, 5, 0)),
@@ -178,11 +178,10 @@ def cases() -> list[Case]:
 def documented() -> Iterator[Case]:
     """The documents' examples: shapes of unseeded draws, outputs, and weights read through identity values."""
     for example in documents.examples_of("additive_attention", kind="shape"):
-        batch, keys, key_width = example.inputs["key_shape"]
-        _, queries, query_width = example.inputs["query_shape"]
-        sizes = {"batch": batch, "queries": queries, "keys": keys, "query_width": query_width, "key_width": key_width}
+        sizes = dict(zip(("batch", "queries", "query_width"), example.inputs["query_shape"], strict=True))
+        sizes |= dict(zip(("batch", "keys", "key_width"), example.inputs["key_shape"], strict=True))
         sizes |= {"value_width": example.inputs["value_shape"][2], "features": example.parameters["num_hiddens"]}
-        shaped = case(*example.named(), **sizes, mask=length_mask(example.inputs["valid_lens"], keys))
+        shaped = case(*example.named(), **sizes, mask=length_mask(example.inputs["valid_lens"], sizes["keys"]))
         yield DocumentedShape(shaped, example.at(), example.output_shape)
     for example in documents.examples_of("additive_attention", kind="values"):
         theirs = (*POSITIONAL[:-1], "w_v")
@@ -193,6 +192,19 @@ def documented() -> Iterator[Case]:
         for quantity, values in (("output", inputs["value"]), ("weights", identity_values(items, keys))):
             numeric = case.with_inputs(*example.named(quantity), inputs | {"value": values})
             yield DocumentedNumbers(numeric, example.gives(quantity))
+
+
+def one_step() -> Iterator[DocumentedNumbers]:
+    """A step of a decoder: its context, the same next to the embedding, and the weights."""
+    step = documents.examples()["doc-004/11.4-one-step"]
+    names = ("previous_decoder_state", "encoder_states", "encoder_states", "w_query", "w_key", "w_v")
+    inputs = dict(zip(POSITIONAL, (numbers(step.inputs[name]) for name in names), strict=True))
+    inputs["attn_mask"] = valid(step.inputs["valid_lens"], 3)
+    embedding, identity = numbers(step.inputs["input_embedding"]), {"value": identity_values(1, 3)}
+    joined: Callable[[Array], Array] = lambda context: np.concatenate([context, embedding], -1)  # noqa: E731
+    for quantity, select in (("context", np.asarray), ("rnn_input", joined), ("weights", np.asarray)):
+        numeric = case.with_inputs(*step.named(quantity), inputs | (identity if quantity == "weights" else {}))
+        yield DocumentedNumbers(numeric, step.gives(quantity), select)
 
 
 class Additive(Steps):
@@ -215,9 +227,7 @@ class Additive(Steps):
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
-        mask = arguments["attn_mask"]
-        if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *(sizes[axis] for axis in "bls"))):
-            raise ValueError("the mask does not fit")
+        check_mask(arguments["attn_mask"], *(sizes[axis] for axis in "bls"))
 
     queries = formula(lambda query, w_query: query @ w_query)
     keys = formula(lambda key, w_key: key @ w_key)
@@ -229,21 +239,8 @@ class Additive(Steps):
     mix = formula(lambda weights, value: weights @ value)
 
 
-def low_fill(number: float) -> Mutation:
-    """Masked scores are a number that is larger than some visible ones."""
-    says = f"masked scores are {number:,.0f}, above some that are not masked".replace("-", "−")
-    return Mutation(says, fill(number, but_empty_rows=True))
-
-
 CONTROLS = {"correct": Additive()}
 MUTANTS = usual_mutants(Additive)
-MUTANTS.append(
-    Mutant(
-        "tanh_of_each_term",
-        "tanh is taken of the query's part and of the key's, and then they are added",
-        Additive(join=lambda queries, keys: Additive.join(queries.tanh(), keys.tanh()), activate=torch.clone),
-    )
-)
 MUTANTS += mutants(
     Additive,
     whole={
@@ -267,18 +264,18 @@ MUTANTS += mutants(
     score={"scaled_scores": Mutation("the scores are divided by the root of the features",
         with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))), "documents, 11.3.4: no scaling")},
     mask={
-        "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
-        "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores),
-        "zero_fill": Mutation("masked scores are zeros, which get a weight", fill(0.0)),
-        "fills_with_minus_10000": low_fill(-1e4),
-        "fills_with_minus_million": low_fill(-1e6),
+        **OF_MASKS,
+        **{
+            f"fills_with_minus_{name}": Mutation(f"masked scores are −{says}, above some that are not masked",
+                fill(-number, but_empty_rows=True))
+            for name, says, number in (("10000", "10,000", 1e4), ("million", "1,000,000", 1e6))
+        },
         "finite_fill": Mutation("masked scores are −10⁶: empty rows get the mean", fill(-1e6), "documents, E21"),
         "mask_of_first_item": Mutation("the first item's mask serves all",
             with_arguments(allowed=first_for_all(from_rank=3))),
         "mask_of_2_axes_for_items": Mutation(
             "a mask of two axes is read as items and keys where there are as many items as queries",
             with_arguments(allowed=lambda x, scores: x[:, None] if x.dim() == 2 and len(x) == len(scores) else x)),
-        "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
     },
     softmax={
         "nan_for_empty_rows": Mutation("a query with nothing to attend to gives NaN", lambda x: x.softmax(-1)),

@@ -34,15 +34,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Call, Case, Variant, declare
+from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, broadcasts, usual_mutants
+from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, check_mask, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
@@ -57,7 +58,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
-from attnsuite.contracts.softmax import fill, masked
+from attnsuite.contracts.softmax import OF_MASKS, fill, masked
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.additive_attention import Mask, random_mask
@@ -70,24 +71,19 @@ SCORES = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query
 WEIGHTS: dict[str, tuple[str, ...]] = {"w": ("bilinear",), **dict.fromkeys(SCORES["additive"], ("additive",))}
 
 
-def _rank(call: Call) -> int:
-    return call.tensors["query"].dim()
-
-
+FUNCTIONS = {
+    "dot": "dot products without a scale",
+    "bilinear": "a matrix between query and key",
+    "additive": "a small network of query and key",
+    "distance": "squared distances",
+}
+RANKS = {"rank3": "inputs of rank 3", "rank4": "inputs of rank 4"}
 CONTRACT = declare(
     __name__,
-    {
-        "dot": "dot products without a scale",
-        "bilinear": "a matrix between query and key",
-        "additive": "a small network of query and key",
-        "distance": "squared distances",
-        "bool_mask": "boolean masks",
-        "rank3": "inputs of rank 3",
-        "rank4": "inputs of rank 4",
-    },
-    {"score": ("dot", "bilinear", "additive", "distance"), **WEIGHTS, "attn_mask": ("bool_mask",)},
+    {**FUNCTIONS, "bool_mask": "boolean masks", **RANKS},
+    {"score": tuple(FUNCTIONS), **WEIGHTS, "attn_mask": ("bool_mask",)},
     by_value=("score", *WEIGHTS),  # the function's name says what is needed; weights, which are no words, say nothing
-    also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
+    also={f"rank{rank}": partial(lambda rank, call: call.tensors["query"].dim() == rank, rank) for rank in (3, 4)},
 )
 
 
@@ -181,21 +177,15 @@ def cases() -> list[Case]:
         case("plain/usual", "more keys than queries"),
         case("plain/square", "all sizes equal: axes that were swapped still fit", **six),
         *documented(),
-        case("function/dot", "products without a scale", score="dot"),
-        case("function/bilinear", "query and key of different widths", score="bilinear", key_width=4),
-        case("function/bilinear_square", "a matrix that could be transposed", score="bilinear"),
-        case("function/additive", "query, key and features of different widths", score="additive", key_width=4),
-        case("function/additive_square", "matrices that could be swapped", score="additive", features=6),
-        case("function/distance", "half the squared distance, negative", score="distance", shift=0.5),
+        *(case(f"function/{score}", "query and key of their own widths", score=score, key_width=width, shift=shift)
+            for score, width, shift in (("dot", 6, 0), ("bilinear", 4, 0), ("additive", 4, 0), ("distance", 6, 0.5))),
         *(case(f"function/{score}_{name}", "as many of everything", PRECISE, score=score, lead=lead, **three)
             for score in SCORES for name, lead in (("items", (3,)), ("square_heads", (3, 3)))),
         case("mask/square", "a mask whose queries and keys could be swapped", **six, mask=random_mask(6, 6)),
-        case("mask/by_key", "the same for all queries", mask=random_mask(7)),
         case("mask/empty_row", "a query that may attend to nothing: −∞ alone", mask=with_an_empty_row),
         *(case(f"mask/{score}", "a mask of each item", PRECISE, score=score, lead=(2,), mask=random_mask(2, 5, 7))
             for score in SCORES),
         case("size/keys", "129 keys, one more than a tile of 128", keys=129),
-        case("size/width", "a width in which single precision shows", width=301),
         case("size/no_keys", "no key to score", keys=0),
         case("size/no_queries", "no query to score", queries=0),
         case("numerics/small", "features where tanh is its argument", score="additive", size=1e-2),
@@ -218,22 +208,17 @@ def documented() -> Iterator[Case]:
     for example, quantity, score, inputs in _examples():
         figures = example.gives(quantity, np.atleast_2d(numbers(example.quantities[quantity])))
         numeric = case.with_inputs(*example.named(quantity), inputs, score=score)
-        yield DocumentedNumbers(numeric, figures, _second if quantity == "query_2" else np.asarray)
-    yield from _shapes_of_heads()
+        yield DocumentedNumbers(numeric, figures, (lambda rows: rows[1:2]) if quantity == "query_2" else np.asarray)
+    for example in documents.examples().values():
+        if "scores_shape" in example.expected:  # of several heads
+            *lead, queries, keys = shape = example.expected["scores_shape"]
+            sizes = {"lead": tuple(lead), "queries": queries, "keys": keys, "width": _head_width(example)}
+            drawn = case(*example.named("scores_shape"), score="scaled_dot", **sizes)
+            yield DocumentedShape(drawn, example.at("scores_shape"), shape)
     product = documents.examples()[PRODUCT]
     (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
     shaped = case(*product.named(), score="dot", lead=(items,), queries=queries, keys=keys, width=width)
     yield DocumentedShape(shaped, product.at(), product.output_shape)
-
-
-def _shapes_of_heads() -> Iterator[Case]:
-    """The shapes of scores of several heads."""
-    for example in documents.examples().values():
-        if "scores_shape" in example.expected:
-            shape, width = example.expected["scores_shape"], _head_width(example)
-            sizes = {"lead": tuple(shape[:2]), "queries": shape[2], "keys": shape[3], "width": width}
-            drawn = case(*example.named("scores_shape"), score="scaled_dot", **sizes)
-            yield DocumentedShape(drawn, example.at("scores_shape"), shape)
 
 
 def _examples() -> Iterator[tuple[Excerpt, str, str, Inputs]]:
@@ -299,10 +284,6 @@ def _head_width(example: Excerpt) -> int:
     return int(width) // int(example.parameters["num_heads"])
 
 
-def _second(rows: Array) -> Array:
-    return rows[1:2]
-
-
 AXES = {
     **dict.fromkeys(("dot", "scaled_dot", "distance"), Axes(query="… l e", key="… s e")),
     "bilinear": Axes(query="… l q", key="… s k", w="q k"),
@@ -329,9 +310,7 @@ class Scores(Steps):
         if set(weights) != set(SCORES[score]):
             raise ValueError(f"{score} with {sorted(weights)}")
         lead = AXES[score].check({**arguments, **weights})[ANY]
-        mask, shape = arguments["attn_mask"], (*lead, arguments["query"].shape[-2], arguments["key"].shape[-2])
-        if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *shape)):
-            raise ValueError("the mask does not fit")
+        check_mask(arguments["attn_mask"], *lead, arguments["query"].shape[-2], arguments["key"].shape[-2])
 
     dot = formula(lambda query, key: query @ key.mT)
     scaled_dot = formula(lambda query, key: query @ key.mT / math.sqrt(query.shape[-1]))
@@ -346,12 +325,6 @@ class Scores(Steps):
 def features(query: Tensor, key: Tensor) -> Tensor:
     """The sum of each query and each key, … l s e."""
     return query.unsqueeze(-2) + key.unsqueeze(-3)
-
-
-def overflowing_tanh(x: Tensor) -> Tensor:
-    """Tanh as a quotient of exponentials, which overflow."""
-    exponentials = (2 * x).exp()
-    return (exponentials - 1) / (exponentials + 1)
 
 
 CONTROLS = {"correct": Scores()}
@@ -375,8 +348,6 @@ MUTANTS += mutants(
     },
     scaled_dot={
         "unscaled": Mutation("the scores are not divided by √d", Scores.dot, "documents, E1"),
-        "scaled_by_width": Mutation("the scores are divided by d instead of √d",
-            lambda query, key: query @ key.mT / query.shape[-1]),
         "scaled_by_keys": Mutation("the scores are divided by √s, the number of keys",
             lambda query, key: query @ key.mT / math.sqrt(max(1, key.shape[-2]))),
         "swapped": Mutation("queries and keys are swapped where there are as many of both", with_result(turned)),
@@ -391,7 +362,7 @@ MUTANTS += mutants(
     additive={
         "overflowing_tanh": Mutation("tanh is (e²ˣ − 1) / (e²ˣ + 1), which overflows to NaN",
             lambda query, key, w_query, w_key, w_score:
-            (overflowing_tanh(features(query @ w_query, key @ w_key)) @ w_score)),
+            (lambda powers: (powers - 1) / (powers + 1))((2 * features(query @ w_query, key @ w_key)).exp()) @ w_score),
         "tanh_of_each_term": Mutation("tanh is taken of the query's part and of the key's, and then they are added",
             lambda query, key, w_query, w_key, w_score:
             (features((query @ w_query).tanh(), (key @ w_key).tanh()) @ w_score)),
@@ -403,9 +374,7 @@ MUTANTS += mutants(
     distance={"distance_without_query_norm": Mutation("the query's norm is left out, as a softmax allows",
         lambda query, key: query @ key.mT - (key**2).sum(-1).unsqueeze(-2) / 2, "documents, 11.3.1")},
     mask={
-        "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
-        "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores.clone()),
-        "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
+        **OF_MASKS,
         "fills_with_minus_billion": Mutation("masked scores are −10⁹, not −∞", fill(-1e9), "documents, E8"),
         "adds_zeros_and_ones": Mutation("the mask is added as zeros and ones, which hides nothing",
             lambda scores, allowed: scores + allowed, "documents, E2"),

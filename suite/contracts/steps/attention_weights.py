@@ -40,15 +40,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Call, Calls, Case, Conventions, Replies, Variant, declare
+from attnsuite.cases import Calls, Case, Conventions, Replies, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Sizes, Steps, broadcasts, usual_mutants
+from attnsuite.cases.computations import Arguments, Sizes, Steps, check_mask, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
@@ -79,10 +80,6 @@ from attnsuite.judging.running_error import WithError, whichever
 NORMALISERS = ("softmax", "sum")
 
 
-def _rank(call: Call) -> int:
-    return call.tensors["scores"].dim()
-
-
 def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a case has no defined result under these conventions, or empty."""
     if conventions.get("empty_row") != "mean":
@@ -104,7 +101,7 @@ CONTRACT = declare(
     },
     {"normaliser": ("sum",), "attn_mask": ("bool_mask",), "lengths": ("lengths",), "is_causal": ("causal",)},
     by_value=("normaliser",),
-    also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
+    also={f"rank{rank}": partial(lambda rank, call: call.tensors["scores"].dim() == rank, rank) for rank in (3, 4)},
     conventions={"empty_row": ("zeros", "nan", "mean")},
     undefined_reason=_undefined_reason,
 )  # fmt: skip
@@ -203,12 +200,11 @@ def cases() -> list[Case]:
         case("size/keys", "1,025 keys, one more than a tile of 1,024", shape=(3, 1025), size=0.5),
         case("size/masked_keys", "a mask and lengths of many keys", PRECISE, **MANY_KEYS),
         case("size/masked_queries", "a mask and lengths for many queries", PRECISE, **MANY_QUERIES),
-        case("size/queries", "129 queries, one more than a tile of 128", shape=(129, 3)),
         case("size/no_keys", "nothing to attend to", shape=(5, 0)),
         case("size/no_queries", "no queries", shape=(0, 7)),
         case("numerics/large", "scores whose naive exponential overflows", PRECISE, shift=800.0),
-        case("numerics/below_half_fill", "visible scores below −10,000, a float16 number", **BELOW_HALF_FILL),
-        case("numerics/below_fill", "visible scores below usual fills: −10⁴, −10⁶, −10⁹", PRECISE, **BELOW_FILL),
+        case("numerics/below_half_fill", "visible scores below −10,000, a float16 number", **FAR),
+        case("numerics/below_fill", "visible scores below usual fills: −10⁴, −10⁶, −10⁹", PRECISE, **FARTHER),
         case("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2]),
         *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": random_mask(2, 5, 7)})),
         *case.repeated(),
@@ -223,12 +219,8 @@ MANY_KEYS: dict[str, Any] = {
     "lengths": [700, 1024],
 }
 MANY_QUERIES: dict[str, Any] = {"shape": (2, 129, 5), "mask": random_mask(2, 129, 5), "lengths": [3, 4]}
-BELOW_HALF_FILL: dict[str, Any] = {
-    "size": 64.0,
-    "shift": np.array([[0.0], [-5e3], [-3e4], [-3e4], [-3e4]]),
-    "mask": random_mask(5, 7),
-}
-BELOW_FILL: dict[str, Any] = {
+FAR: dict[str, Any] = {"size": 64.0, "shift": np.array([[0], [-5e3], *[[-3e4]] * 3]), "mask": random_mask(5, 7)}
+FARTHER: dict[str, Any] = {
     "size": np.array([[2.0], [2.0], [2.0], [64.0], [1e4]]),
     "shift": np.array([[0.0], [-5e3], [-3e5], [-3e8], [-3e10]]),
     "mask": random_mask(5, 7),
@@ -259,7 +251,6 @@ def restricted() -> list[Case]:
         case("causal/one_query", "the first query sees the first key alone", PRECISE, shape=(2, 1, 7), is_causal=True),
         case("causal/many_keys", "1,025 keys", PRECISE, shape=(3, 1025), size=0.5, is_causal=True),
         case("causal/many_queries", "129 queries", PRECISE, shape=(129, 5), is_causal=True),
-        case("sum/usual", "positive scores", normaliser="sum"),
         case("sum/with_others", "all three rules", PRECISE, normaliser="sum", lengths=[3, 6], **ALL_RULES),
         case("sum/rank_4", "a mask by head and the causal rule", PRECISE, normaliser="sum", shape=(3, 3, 5, 5),
             mask=random_mask(3, 5, 5), is_causal=True),
@@ -295,17 +286,22 @@ DocumentedWeights = tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select
 def _examples() -> Iterator[DocumentedWeights]:
     for example in documents.examples_of("masked_softmax", kind="values"):
         if "scores" in example.inputs:
-            yield example, "weights", _scores(example), {}, np.asarray
+            scores = {"scores": numbers(example.inputs["scores"])}
+            if "valid_lens" in example.inputs:
+                scores["lengths"] = np.asarray(example.inputs["valid_lens"])
+            if keep := example.parameters.get("keep"):
+                scores["attn_mask"] = np.tri(len(scores["scores"]), k=0 if keep == "column <= row" else -1, dtype=bool)
+            yield example, "weights", scores, {}, np.asarray
         elif "mask" in example.expected and "n" in example.inputs:
-            equal = np.zeros((example.inputs["n"], example.inputs["n"]))
-            counted: Select = lambda weights: weights * np.arange(1, len(weights) + 1)[:, None]  # noqa: E731
-            yield example, "mask", {"scores": equal}, {"is_causal": True}, counted  # of row i each is 1/i
+            equal, row = np.zeros([example.inputs["n"]] * 2), np.arange(1, example.inputs["n"] + 1)[:, None]
+            yield example, "mask", {"scores": equal}, {"is_causal": True}, partial(np.multiply, row)
         elif example.parameters.get("procedure"):
             query, key = example.numbers(("query", "key")).values()
             scores = {"scores": example.parameters["scale"] * query @ key.T}
             steps = ("masked_weights", "row_sums", "renormalised", "renormalised_row_sums")
             for quantity in steps if "renormalised" in example.expected else ("weights",):
-                yield example, quantity, scores, {"is_causal": True}, _sums if "sums" in quantity else np.asarray
+                select: Select = (lambda weights: weights.sum(-1)) if "sums" in quantity else np.asarray
+                yield example, quantity, scores, {"is_causal": True}, select
     for example in documents.examples_of("attention"):
         inputs = example.inputs
         if example.parameters.get("normaliser") == "divide by the sum":
@@ -314,21 +310,6 @@ def _examples() -> Iterator[DocumentedWeights]:
             yield example, "weights", {"scores": terms}, {"normaliser": "sum"}, np.asarray
         elif "scores" in inputs and "weights" in example.expected:
             yield example, "weights", {"scores": numbers(inputs["scores"])}, {}, np.asarray
-
-
-def _scores(example: Excerpt) -> dict[str, Array]:
-    """Scores, with lengths or a mask where the example has them."""
-    inputs = {"scores": numbers(example.inputs["scores"])}
-    if "valid_lens" in example.inputs:
-        inputs["lengths"] = np.asarray(example.inputs["valid_lens"])
-    if keep := example.parameters.get("keep"):
-        inputs["attn_mask"] = np.tri(len(inputs["scores"]), k=0 if keep == "column <= row" else -1, dtype=bool)
-    return inputs
-
-
-def _sums(weights: Array) -> Array:
-    sums: Array = weights.sum(-1)
-    return sums
 
 
 class MaskedAfter(DocumentedNumbers):
@@ -342,11 +323,12 @@ class MaskedAfter(DocumentedNumbers):
         return replace(call, options={}), call
 
     def printed_part(self, replies: Replies) -> Array:
-        whole, masked = (compare.numbers(reply.output) for reply in replies if reply.output is not None)
-        return self.select(np.where(masked > 0, whole, 0.0))
+        return self._after(*(compare.numbers(reply.output) for reply in replies if reply.output is not None))
 
     def oracle_part(self, expected: Sequence[Expected]) -> Array:
-        whole, masked = (result.numbers for result in expected)
+        return self._after(*(result.numbers for result in expected))
+
+    def _after(self, whole: Array, masked: Array) -> Array:
         return self.select(np.where(masked > 0, whole, 0.0))
 
 
@@ -363,7 +345,7 @@ class Weights(Steps):
         if attn_mask is not None:
             allowed = allowed & self.mask(attn_mask, scores)
         if lengths is not None:
-            allowed = allowed & self.within(self.read(lengths), scores)
+            allowed = allowed & self.within(lengths, scores)
         if is_causal:
             allowed = allowed & self.past(scores)
         weigh = self.softmax if normaliser == "softmax" else self.sum
@@ -371,9 +353,8 @@ class Weights(Steps):
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
-        scores, mask, lengths = arguments["scores"], arguments["attn_mask"], arguments["lengths"]
-        if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *scores.shape)):
-            raise ValueError("the mask does not fit")
+        scores, lengths = arguments["scores"], arguments["lengths"]
+        check_mask(arguments["attn_mask"], *scores.shape)
         if lengths is None:
             return
         if lengths.dtype not in (torch.int64, torch.int32) or bool((lengths < 0).any()):
@@ -386,33 +367,9 @@ class Weights(Steps):
         return torch.arange(scores.shape[-1]) < lengths.reshape(*lengths.shape, *(1,) * (scores.dim() - lengths.dim()))
 
     mask = formula(lambda mask, scores: mask)
-    read = formula(lambda lengths: lengths)
     past = formula(lambda scores: past(scores, torch.arange))
     softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
     sum = formula(lambda scores, allowed: shares(scores.masked_fill(~allowed, 0.0)))
-
-
-def refused_int32(lengths: Tensor) -> Tensor:
-    """Lengths, of 64 bits alone."""
-    if lengths.dtype == torch.int32:
-        raise ValueError("32 bits")
-    return lengths
-
-
-def by_query(lengths: Tensor, scores: Tensor) -> Tensor:
-    """Lengths of items become those of queries, the same for every item."""
-    as_many = lengths.dim() == 1 and scores.shape[0] == scores.shape[1]
-    return lengths.expand(len(scores), -1) if as_many else lengths
-
-
-def mask_by_item(mask: Tensor, scores: Tensor) -> Tensor:
-    """A mask of 3 axes becomes one of items, queries and keys with scores of 4."""
-    return mask[:, None] if mask.dim() == 3 and scores.dim() == 4 and len(mask) in (1, len(scores)) else mask
-
-
-def mask_by_row(mask: Tensor, scores: Tensor) -> Tensor:
-    """A mask of 2 axes becomes one of items and keys where there are as many items."""
-    return mask[:, None] if mask.dim() == 2 and scores.dim() == 3 and len(mask) == len(scores) else mask
 
 
 def filled_with(number: float) -> Callable[[Tensor, Tensor], Tensor]:
@@ -429,14 +386,13 @@ PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
     "beside_infinity": ("where a score is −∞", lambda scores: bool(scores.isinf().any())),
 }
 """Where a rule may be forgotten, each in words."""
-OF_ANY_RANK = tuple(name for name in PLACES if name != "in_rank_4")
 CONTROLS = {"correct": Weights()}
 MUTANTS = usual_mutants(Weights)
 MUTANTS += mutants(
     Weights,
     whole={
         **ignoring("attn_mask", "the mask", None, PLACES),
-        **ignoring("lengths", "lengths", None, PLACES, *OF_ANY_RANK),
+        **ignoring("lengths", "lengths", None, PLACES, "by_sum"),
         **ignoring("is_causal", "the causal rule", False, PLACES),
         "accepts_any_normaliser": Mutation("an unknown normaliser is taken for a softmax",
             with_arguments(normaliser=lambda normaliser: normaliser if normaliser == "sum" else "softmax")),
@@ -458,7 +414,6 @@ MUTANTS += mutants(
     check={"accepts_lengths_of_any_rank": Mutation("lengths are accepted with scores of any rank",
         lambda arguments, sizes:
         Weights.check(arguments | ({} if arguments["scores"].dim() == 3 else {"lengths": None}), sizes))},
-    read={"refuses_int32": Mutation("lengths of 32 bits are refused", refused_int32)},
     softmax={
         "overflows": Mutation("exponentials are taken without subtracting the largest score",
             lambda scores, allowed: shares(masked(scores, allowed).exp()), "documents, 3.3.1"),
@@ -495,10 +450,11 @@ MUTANTS += mutants(
         "transposed_mask": Mutation("queries and keys are swapped in the mask where it is square", with_result(turned)),
         "mask_of_heads_for_items": Mutation(
             "a mask of 3 axes is read as items, queries and keys of scores of 4, where there are as many items",
-            with_arguments(mask=mask_by_item), "documents, E7"),
+            with_arguments(mask=lambda x, scores: x[:, None] if x.dim() == 3 and len(x) in (1, len(scores)) else x),
+            "documents, E7"),
         "mask_of_2_axes_for_items": Mutation(
             "a mask of 2 axes is read as items and keys where there are as many items as queries",
-            with_arguments(mask=mask_by_row)),
+            with_arguments(mask=lambda x, scores: x[:, None] if x.dim() == 2 and len(x) == len(scores) else x)),
         "mask_mask_by_item_for_heads": Mutation(
             "items and heads are swapped in a mask of 4 axes where there are as many",
             with_result(swapped_where_equal(rank=4))),
@@ -514,11 +470,11 @@ MUTANTS += mutants(
             lengths.masked_fill(lengths == 0, scores.shape[-1])), "documents, E21"),
         "transposed_lengths": Mutation("lengths are transposed where they are square", with_arguments(lengths=turned)),
         "lengths_by_query": Mutation("lengths of items are read as those of queries where there are as many",
-            with_arguments(lengths=by_query), "documents, E7"),
+            with_arguments(lengths=lambda x, scores: x.expand(len(scores), -1) if len(x) == scores.shape[1] else x),
+            "documents, E7"),
     },
     past={
         "strictly_past": Mutation("the own position is hidden too", with_result(lambda x: x.tril(-1)), "documents, E9"),
-        "sees_one_ahead": Mutation("one key ahead is seen", lambda x: x.new_ones(x.shape[-2:]).tril(1) > 0),
         "lower_right": Mutation("the rule is aligned at the lower right",
             lambda x: past(x, torch.arange, "lower_right")),
         "future": Mutation("the past is hidden, not the future", lambda x: x.new_ones(x.shape[-2:]).triu() > 0),

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -195,15 +195,12 @@ def cases() -> list[Case]:
         case("parts/one", "a single part is the result", parts=1),
         case("parts/17", "one more than 16 parts", parts=17),
         case("empty/first", "no keys in the first part", empty=(0,)),
-        case("empty/first_two", "no keys in the first two parts", empty=(0, 1)),
-        case("empty/last", "no keys in the last part", empty=(-1,)),
         case("empty/all", "queries that see no key in any part", empty_rows=(0, 3)),
         case("empty/ragged", "each part has other queries without a key", parts=5, ragged=True),
         case("empty/garbage", "the output of an empty part holds other numbers", empty=(1,), garbage=7.0),
         case("range/apart", "parts that differ by 10⁴", apart=1e4),
         case("range/large", "log-sum-exps of 10⁴, whose exponentials overflow", shift=1e4),
         case("range/below", "an empty part next to log-sum-exps of −60,000", empty=(1,), shift=-6e4),
-        case("size/no_axes", "queries and features alone", shape=(5, 4)),
         case("size/queries", "129 queries: one more than a tile of 128", shape=(129, 4)),
         case("size/nothing", "no queries", shape=(2, 0, 4)),
         case("gradient/usual", "of three parts", PRECISE, gradient=True),
@@ -256,8 +253,7 @@ def _by_one_stride(logs: Tensor, outputs: Tensor) -> Tensor:
     """The log-sum-exps, read with the strides of the outputs; places beyond the end begin anew."""
     places = torch.zeros((), dtype=torch.int64)
     for axis, size in enumerate(logs.shape):
-        step = torch.arange(size) * (outputs.stride(axis) // max(outputs.shape[-1], 1))
-        places = places[..., None] + step
+        places = places[..., None] + torch.arange(size) * (outputs.stride(axis) // max(outputs.shape[-1], 1))
     return logs.reshape(-1)[places % logs.numel()] if logs.numel() else logs
 
 
@@ -269,11 +265,6 @@ def lses_by(change: Callable[..., Tensor]) -> StepChange:
 def some(rows: slice) -> StepChange:
     """Some of the parts, unless there is one."""
     return with_result(lambda parts: tuple(each[rows] for each in parts) if len(parts[0]) > 1 else parts)
-
-
-def empty_lse(number: float) -> StepChange:
-    """Another log-sum-exp where all parts are empty."""
-    return with_result(lambda lse: lse.masked_fill(lse == -torch.inf, number))
 
 
 CONTROLS = {"correct": Merge()}
@@ -293,14 +284,13 @@ MUTANTS = [
             "lses_beyond_128": Mutation("queries beyond the 128th have its log-sum-exps",
                 lses_by(lambda logs: repeated_beyond(128, -2)(logs[..., None])[..., 0])),
             "one_stride_for_both": Mutation("log-sum-exps are read with the strides of the outputs",
-                lses_by(lambda logs, outputs: _by_one_stride(logs, outputs)), "local-inference-lab/vllm pull 17"),
+                lses_by(_by_one_stride), "local-inference-lab/vllm pull 17"),
             "lses_in_half": Mutation("log-sum-exps are rounded to the outputs' dtype",
                 lses_by(lambda logs, outputs: logs.to(outputs.dtype).to(logs.dtype)), dtypes=("bfloat16", "float16")),
             "counts_empty_part": Mutation("a part without keys counts, as if its log-sum-exp were 0",
                 lses_by(lambda logs: logs.nan_to_num(neginf=0.0)), "sglang pull 22688"),
             "reads_empty_as_minus_50000": Mutation("−∞ is read as −50,000",
                 lses_by(lambda logs: logs.nan_to_num(neginf=-5e4)), "flashinfer issue 4267"),
-            "lses_without_gradient": Mutation("no gradient reaches the log-sum-exps", lses_by(Tensor.detach)),
         },
         largest={
             "empty_gives_nan": Mutation("−∞ is subtracted from −∞ where all parts are empty: NaN",
@@ -319,14 +309,16 @@ MUTANTS = [
                 with_result(lambda lse: lse / math.log(2)), "pytorch issue 181645"),
             "lse_of_mean": Mutation("the log-sum-exp is that of the mean",
                 with_result(lambda lse, powers: lse - math.log(len(powers)))),
-            "lse_not_shifted_back": Mutation("the largest log-sum-exp is not added back",
-                with_arguments(largest=torch.zeros_like)),
-            "infinite_lse_for_empty": Mutation("the log-sum-exp of empty parts is +∞",
-                empty_lse(torch.inf), "flash-attention pull 978"),
-            "zero_lse_for_empty": Mutation("the log-sum-exp of empty parts is 0",
-                empty_lse(0.0), "PyTorch's flash kernel on the CPU"),
-            "finite_lse_for_empty": Mutation("the log-sum-exp of empty parts is −10³⁰",
-                empty_lse(-1e30), "flashinfer issue 4452"),
+            **{
+                f"{name}_lse_for_empty": Mutation(f"the log-sum-exp of empty parts is {says}",
+                    with_result(partial(lambda lse, number: lse.masked_fill(lse == -torch.inf, number), number=number)),
+                    source)
+                for name, says, number, source in (
+                    ("infinite", "+∞", torch.inf, "flash-attention pull 978"),
+                    ("zero", "0", 0.0, "PyTorch's flash kernel on the CPU"),
+                    ("finite", "−10³⁰", -1e30, "flashinfer issue 4452"),
+                )
+            },
             "lse_without_gradient": Mutation("no gradient flows back from the log-sum-exp", with_result(Tensor.detach)),
         },
     ),
@@ -359,14 +351,12 @@ def _by_softmax(outputs: Tensor, lses: Tensor) -> Pair:
     return torch.einsum("n...,n...v->...v", weights, outputs), torch.logsumexp(lses, 0)
 
 
-IN_BASE_2 = Merge(
-    powers=lambda logs, largest: torch.exp2(logs - largest), lse=lambda total, largest, powers: total.log2() + largest
-)
-"""Log-sum-exps in base 2 in and out."""
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders, forms and precisions."""
+    in_base_2 = Merge(
+        powers=lambda logs, largest: torch.exp2(logs - largest),
+        lse=lambda total, largest, powers: total.log2() + largest,
+    )
     return [
         Variant("chain", "one part after another, by logaddexp",
             Merge.validated(lambda outputs, lses: _chain(outputs, lses, lses.dtype))),
@@ -374,5 +364,5 @@ def variants() -> list[Variant]:
             Merge.validated(lambda outputs, lses: _chain(outputs, lses, outputs.dtype))),
         Variant("softmax", "softmax and logsumexp, weights in the outputs' dtype", _by_softmax),
         Variant("float64", "everything in float64", Merge(wide=lambda outputs: torch.float64)),
-        Variant("base_2", "log-sum-exps in base 2", IN_BASE_2, conventions={"base": "2"}),
+        Variant("base_2", "log-sum-exps in base 2", in_base_2, conventions={"base": "2"}),
     ]  # fmt: skip

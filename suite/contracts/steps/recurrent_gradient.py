@@ -38,9 +38,8 @@ Not tested:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, product
 from typing import Any, ClassVar
 
@@ -54,7 +53,7 @@ from attnsuite.cases.bad_input import Row
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.computations import widened as in_wider
 from attnsuite.cases.documented import DERIVED, CasePair, DocumentedNumbers, example, first_numbers
-from attnsuite.cases.expected import WithinBounds
+from attnsuite.cases.expected import WithinBounds, judge
 from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.mutants import Mutation, formula, mutants, turned, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
@@ -88,8 +87,10 @@ class Possible:
     probability: float
     expected: WithinBounds
     number: int
-    kept: int
-    """The number of steps that the gradient flows through."""
+
+    def distance(self, values: Array) -> float:
+        """The largest error of these numbers, in bounds."""
+        return compare.error_ratio(values, self.expected.output.value, self.expected.output.bound)
 
 
 class Randomised(CaseWrapper):
@@ -109,53 +110,53 @@ class Randomised(CaseWrapper):
         return tuple(replace(call, seed=seed) for seed in self.seeds)
 
     def expected(self, calls: Calls, conventions: Conventions) -> list[Possible]:
-        (length, _), keep = calls[0].tensors["x"].shape, calls[0].options["keep"]
+        length, keep = len(calls[0].tensors["x"]), calls[0].options["keep"]
         assert isinstance(keep, float)
         results: list[Possible] = []
         for probability, factors in outcomes(length, keep):
-            result = self.base.formula.expected_output(calls[0], conventions, factors=factors)
-            same = (known.number for known in results if not _distinguishable(result, known.expected))
-            number = next(same, len({known.number for known in results}))
-            results.append(Possible(probability, result, number, sum(factor > 0 for factor in factors)))
+            expected = self.base.formula.expected_output(calls[0], conventions, factors=factors)
+            result = Possible(probability, expected, len({known.number for known in results}))
+            same = (known.number for known in results if not _distinguishable(result, known))
+            results.append(replace(result, number=next(same, result.number)))
         return results
 
     def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Possible]) -> Verdict:
-        if complaint := _unfit(replies, expected):
-            return complaint
-        nearest = [_nearest(reply, expected) for reply in replies]
-        largest = max(ratio for ratio, _ in nearest)
-        for number, (reply, (_, possible)) in enumerate(zip(replies, nearest, strict=True), start=1):
-            if off := compare.difference(
-                _numbers(reply), possible.expected.output.value, possible.expected.output.bound
-            ):
-                says = f"result {number} equals none of the {len(expected)} possible ones; the nearest: {off}"
-                return Verdict(Status.FAILED, says, largest, output_wrong=True)
-        if odd := shares.complaint(self.counted([possible.number for _, possible in nearest], expected)):
+        if unfit := next(filter(None, map(expected[0].expected.form.unfit, replies)), None):
+            return unfit
+        nearest = _nearest(replies, expected)
+        verdict = judge([possible.expected for possible in nearest], replies)
+        if verdict.status != Status.PASSED:
+            return replace(
+                verdict, detail=f"none of the {len(expected)} possible results; the nearest: {verdict.detail}"
+            )
+        if odd := shares.complaint(self.counted(replies, expected)):
             return Verdict(Status.FAILED, odd, output_wrong=True)
-        return Verdict(Status.PASSED, "", largest)
+        return verdict
 
-    def counted(self, actual: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
-        """Results that differ for one seed, each possible result, and the steps that were kept."""
-        earliest: dict[int, int] = {}
-        for seed, number in zip(self.seeds, actual, strict=True):
-            if seed is not None:
-                earliest.setdefault(seed, number)
-        pairs = list(zip(self.seeds, actual, strict=True))
-        differ = [number != earliest[seed] for seed, number in pairs if seed is not None]
-        draws = [*earliest.values(), *(number for seed, number in pairs if seed is None)]
-        repeated = exactly("results differ from the first of their seed", sum(differ), len(differ), 0.0)
-        return [repeated, *_each(draws, expected), *_kept(draws, expected)]
+    def counted(self, replies: Replies, expected: Sequence[Possible]) -> list[Share]:
+        """Results that differ for one seed, and each possible result."""
+        numbers = [possible.number for possible in _nearest(replies, expected)]
+        pairs = list(zip(self.seeds, numbers, strict=True))
+        first = dict(reversed(pairs))
+        differ = [number != first[seed] for seed, number in pairs if seed is not None]
+        draws = [number for place, (seed, number) in enumerate(pairs) if seed is None or seed not in self.seeds[:place]]
+        probabilities: dict[int, float] = {}
+        for possible in expected:
+            probabilities[possible.number] = probabilities.get(possible.number, 0.0) + possible.probability
+        return [
+            exactly("results differ from the first of their seed", sum(differ), len(differ), 0.0),
+            *(exactly(f"results are number {kind} of those possible", draws.count(kind), len(draws), min(1.0, share))
+                for kind, share in probabilities.items()),
+        ]  # fmt: skip
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Sequence[Possible]) -> bool:
         """Whether every result is among theirs, and each possible one comes as often."""
-        if _unfit((*replies, *theirs), expected):
+        if any(map(expected[0].expected.form.unfit, (*replies, *theirs))):
             return False
-        if not all(
-            any(expected[0].expected.equal(our, their) for their in _distinct(theirs)) for our in _distinct(replies)
-        ):
+        ours, others = ({_numbers(reply).tobytes(): reply for reply in side}.values() for side in (replies, theirs))
+        if not all(any(expected[0].expected.equal(our, their) for their in others) for our in ours):
             return False
-        ours, others = ([_nearest(reply, expected)[1].number for reply in side] for side in (replies, theirs))
-        return shares.alike(self.counted(ours, expected), self.counted(others, expected))
+        return shares.alike(self.counted(replies, expected), self.counted(theirs, expected))
 
 
 class DocumentedMean(Randomised):
@@ -182,55 +183,22 @@ class DocumentedMean(Randomised):
         return example(self.name, self.figures.source, "", mean, f"not printed; derived from the definition: {printed}")
 
 
-def _each(draws: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
-    """The count of each possible result."""
-    counts = []
-    for kind in sorted({possible.number for possible in expected}):
-        share = min(1.0, sum(possible.probability for possible in expected if possible.number == kind))
-        says = f"results are number {kind} of those possible"
-        counts.append(exactly(says, list(draws).count(kind), len(draws), share))
-    return counts
+def _nearest(replies: Replies, expected: Sequence[Possible]) -> list[Possible]:
+    """The nearest possible result of each reply. Of hundreds of draws few are distinct."""
+    outputs = [_numbers(reply) for reply in replies]
+    distinct = {output.tobytes(): output for output in outputs}
+    nearest = {key: min(expected, key=lambda possible: possible.distance(output)) for key, output in distinct.items()}
+    return [nearest[output.tobytes()] for output in outputs]
 
 
-def _kept(draws: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
-    """The steps that all draws flow back through, where the bounds distinguish all results."""
-    kept = {possible.number: possible.kept for possible in expected}
-    if len(kept) < len(expected):
-        return []
-    steps = max(kept.values())
-    mean = sum(possible.probability * possible.kept for possible in expected) / max(1, steps)
-    through = sum(kept[number] for number in draws)
-    return [exactly("steps are flowed back through", through, steps * len(draws), mean)]
-
-
-def _unfit(replies: Sequence[Reply], expected: Sequence[Possible]) -> Verdict | None:
-    return next(filter(None, (expected[0].expected.form.unfit(reply) for reply in replies)), None)
-
-
-def _nearest(reply: Reply, expected: Sequence[Possible]) -> tuple[float, Possible]:
-    """The nearest possible result, and the distance in bounds."""
-    ratios = [_ratio(_numbers(reply), possible.expected) for possible in expected]
-    best = int(np.argmin(ratios))
-    return ratios[best], expected[best]
-
-
-def _distinguishable(one: WithinBounds, other: WithinBounds) -> bool:
+def _distinguishable(one: Possible, other: Possible) -> bool:
     """Whether nothing within the bounds of one is within those of the other."""
-    return min(_ratio(one.output.value, other), _ratio(other.output.value, one)) > DISTINCT
-
-
-def _distinct(replies: Sequence[Reply]) -> list[Reply]:
-    """One reply for each result: of hundreds of draws few are distinct."""
-    return list({_numbers(reply).tobytes(): reply for reply in replies}.values())
+    return min(other.distance(one.expected.output.value), one.distance(other.expected.output.value)) > DISTINCT
 
 
 def _numbers(reply: Reply) -> Array:
     assert reply.output is not None
     return compare.numbers(reply.output)
-
-
-def _ratio(values: Array, expected: WithinBounds) -> float:
-    return compare.error_ratio(values, expected.output.value, expected.output.bound)
 
 
 POSITIONAL = ("x", "y", "h0", "w_hx", "w_hh", "w_qh")
@@ -397,149 +365,86 @@ def randomised() -> Iterator[Case]:
     yield case("randomised/untouched_d_w_qh", "d_w_qh does not flow through time", of="d_w_qh", keep=0.5)
 
 
-LIKELIEST = 3 / 4
-"""The probability of the likeliest result of an example whose mean is given, z_4: 2, unless both draws of probability
-1/2 that it depends on are kept."""
-COUNTED = 3
-"""The counts in its results: each of two results, and repeated seeds."""
-MEAN_SEEDS = tuple(range(min_seeds(LIKELIEST, COUNTED)))
-"""As many seeds as it takes to reject an implementation that always gives the likeliest result. With 16 of them, zeros
-passed for z_3, which is 0 or 1."""
+MEAN_SEEDS = tuple(range(min_seeds(3 / 4, 3)))
+"""As many seeds as reject a constant. The likeliest result of an example whose mean is given has the probability 3/4:
+z_4 is 2 unless both draws that it depends on are kept. Two results and repeated seeds are counted."""
 
 
-def documented() -> list[Case]:
+def documented() -> Iterator[Case]:
     """The documents' examples, with every quantity that they give."""
-    examples = documents.examples()
-    recursion = examples["doc-004/9.7.1-recursion"]
-    return [
-        *linear(examples["doc-004/9.7.2-linear-rnn"]),
-        *scalar(examples["doc-004/9.7.1-scalar-rnn"]),
-        *randomised_mean(examples["doc-004/9.7.1.3-randomised"]),
-        numeric(recursion, "a", _recursion(recursion.inputs), recursion.expected["a"], select=lambda output: output[-1],
-            of="hidden"),
-        *powers(examples["doc-004/9.7.2-powers"]),
-    ]  # fmt: skip
-
-
-def linear(example: Excerpt) -> Iterator[DocumentedNumbers]:
-    """Every quantity of one network."""
-    inputs = example.numbers(POSITIONAL)
+    linear, scalar, randomised, recursion, powers = (
+        documents.examples()[f"doc-004/9.7.{name}"]
+        for name in ("2-linear-rnn", "1-scalar-rnn", "1.3-randomised", "1-recursion", "2-powers")
+    )
     words = {"h": "hidden", "o": "output", "dL_do": "d_output", "dL_dh": "d_hidden"}
-    for quantity, values in example.expected.items():
-        yield numeric(example, quantity, inputs, values, of=words.get(quantity, quantity.replace("dL_dw", "d_w")))
-
-
-def scalar(example: Excerpt) -> Iterator[Case]:
-    """A network of width 1, its truncated gradients, and the derivatives of its hidden states."""
-    inputs, printed = _scalar(example.inputs), example.expected
-    words = {"h": "hidden", "o": "output", "loss": "loss", "grad_w_h": "d_w_hh", "grad_w_o": "d_w_qh"}
-    for quantity, of in words.items():
-        select = np.ravel if np.ndim(printed[quantity]) else _only
-        yield numeric(example, quantity, inputs, printed[quantity], select=select, of=of)
+    for quantity, values in linear.expected.items():
+        of = words.get(quantity, quantity.replace("dL_dw", "d_w"))
+        yield numeric(linear, quantity, linear.numbers(POSITIONAL), values, of=of)
+    inputs, printed = _scalar(scalar.inputs), scalar.expected
+    words |= {"loss": "loss", "grad_w_h": "d_w_hh", "grad_w_o": "d_w_qh"}
+    for quantity in printed.keys() & words.keys():
+        yield numeric(scalar, quantity, inputs, printed[quantity], of=words[quantity])
     for tau, gradient in printed["truncated_grad_w_h"].items():
-        yield numeric(example, f"truncated_grad_w_h_{tau}", inputs, gradient, select=_only, truncate=int(tau))
-    yield from derivatives(example, inputs, printed["dh_dw"])
-
-
-def randomised_mean(example: Excerpt) -> Iterator[Case]:
-    """Derivatives of hidden states, and the mean of randomised ones."""
-    inputs = _scalar({**example.inputs, "w_o": 1.0, "y": example.inputs["x"]})
-    yield from derivatives(example, inputs, example.expected["dh_dw"])
-    for step, mean in enumerate(example.expected["expected_z"], start=1):
+        yield numeric(scalar, f"truncated_grad_w_h_{tau}", inputs, gradient, truncate=int(tau))
+    yield from derivatives(scalar, inputs, printed["dh_dw"])
+    inputs = _scalar({**randomised.inputs, "w_o": 1.0, "y": randomised.inputs["x"]})
+    yield from derivatives(randomised, inputs, randomised.expected["dh_dw"])
+    for step, mean in enumerate(randomised.expected["expected_z"], start=1):
         quantity = f"expected_z_{step}"
-        base = case.with_inputs(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
-        mean_case = DocumentedMean(base, Figures(example.at(quantity), mean), MEAN_SEEDS)
-        yield mean_case if mean else _with_other_start(mean_case, example, quantity, inputs, step)
+        base = case.with_inputs(*randomised.named(quantity), _sensitive(inputs, step), keep=randomised.parameters["pi"])
+        mean_case = DocumentedMean(base, Figures(randomised.at(quantity), mean), MEAN_SEEDS)
+        yield mean_case if mean else _with_other_start(mean_case, inputs, step)
+    b, c = recursion.numbers("bc").values()  # a_t = b_t + c_t a_{t−1}: h = b + C h, C with c below its diagonal, is a
+    all_at_once = _named(
+        np.ones((4, 1)), np.zeros((4, 1)), np.zeros(4), b[:, None], np.diag(c[1:], -1), np.ones((1, 4))
+    )
+    yield numeric(recursion, "a", all_at_once, recursion.expected["a"], lambda output: output[-1], of="hidden")
+    # No inputs: from a state of ones come the diagonals of the powers of w_hh.
+    w_hh, exponents = numbers(powers.inputs["w_hh"]), numbers(powers.inputs["exponents"]).astype(int)
+    steps = np.zeros((exponents.max(), 1))
+    alone = _named(steps, np.zeros((len(steps), 2)), np.ones(2), np.zeros((2, 1)), w_hh, np.eye(2))
+    yield numeric(powers, "diagonals", alone, powers.expected["diagonals"], lambda x: x[exponents - 1], of="hidden")
 
 
-def derivatives(example: Excerpt, inputs: dict[str, Array], values: list[float]) -> Iterator[Case]:
+def derivatives(example: Excerpt, inputs: Inputs, values: list[float]) -> Iterator[Case]:
     """dh_t/dw for each step."""
     for step, derivative in enumerate(values, start=1):
-        quantity = f"dh_dw_{step}"
-        scalar = numeric(example, quantity, _sensitive(inputs, step), derivative, select=_only)
-        yield scalar if derivative else _with_other_start(scalar, example, quantity, inputs, step)
+        scalar = numeric(example, f"dh_dw_{step}", _sensitive(inputs, step), derivative)
+        yield scalar if derivative else _with_other_start(scalar, inputs, step)
 
 
-def _with_other_start(base: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> CasePair:
+def _with_other_start(base: Case, inputs: Inputs, step: int) -> CasePair:
     """A case whose result is 0, with the same from a first state of 1."""
-    other = _sensitive(inputs | {"h0": np.ones(1)}, step)
-    return CasePair(base, case.with_inputs(*example.named(quantity), other))
-
-
-def powers(example: Excerpt) -> Iterator[DocumentedNumbers]:
-    """The diagonals of powers of w_hh, as hidden states and as their gradients."""
-    w_hh, exponents = numbers(example.inputs["w_hh"]), example.inputs["exponents"]
-    diagonals, most = example.expected["diagonals"], max(exponents)
-    states = partial(_rows, [exponent - 1 for exponent in exponents])
-    yield numeric(example, "diagonals", _powers(w_hh, most), diagonals, select=states, of="hidden")
-    gradients = partial(_rows, [-1 - exponent for exponent in exponents])
-    yield numeric(
-        example, "diagonals_backwards", _powers(w_hh, most + 1, True), diagonals, select=gradients, of="d_hidden"
-    )
+    return CasePair(base, case.with_inputs(base.name, base.why, _sensitive({**inputs, "h0": np.ones(1)}, step)))
 
 
 def numeric(
-    example: Excerpt, quantity: str, inputs: Inputs, values: Any, *, select: Any = np.asarray, **options: Any
+    example: Excerpt, quantity: str, inputs: Inputs, values: Any, select: Any = np.asarray, **options: Any
 ) -> DocumentedNumbers:
-    """A part of a quantity, compared with a document's numbers."""
+    """A part of a quantity, compared with a document's numbers, which have fewer axes for a network of width 1."""
     base = case.with_inputs(*example.named(quantity), inputs, **options)
+    alone = np.ndim(values) < 2 and select is np.asarray
+    values, select = (np.ravel(values), np.ravel) if alone else (values, select)
     return DocumentedNumbers(base, Figures(example.at(quantity), values), select)
 
 
-def _scalar(arguments: Mapping[str, Any]) -> dict[str, Array]:
+def _named(*arrays: Array) -> Inputs:
+    return dict(zip(POSITIONAL, arrays, strict=True))
+
+
+def _scalar(arguments: Mapping[str, Any]) -> Inputs:
     """A network of width 1, to which inputs go as they are."""
-    return {
-        "x": numbers(arguments["x"])[:, None],
-        "y": numbers(arguments["y"])[:, None],
-        "h0": numbers([arguments["h0"]]),
-        "w_hx": np.ones((1, 1)),
-        "w_hh": numbers([[arguments["w_h"]]]),
-        "w_qh": numbers([[arguments["w_o"]]]),
-    }
+    x, y = numbers(arguments["x"])[:, None], numbers(arguments["y"])[:, None]
+    h0, w_h, w_o = (numbers([arguments[name]]) for name in ("h0", "w_h", "w_o"))
+    return _named(x, y, h0, np.ones((1, 1)), w_h[None], w_o[None])
 
 
-def _sensitive(scalar: dict[str, Array], step: int) -> dict[str, Array]:
+def _sensitive(scalar: Inputs, step: int) -> Inputs:
     """The steps up to one, with a loss that grows as the last hidden state: its gradient is dh/dw there."""
-    hidden = [float(scalar["h0"][0])]
-    for number in scalar["x"][:step, 0]:
-        hidden.append(float(scalar["w_hh"][0, 0]) * hidden[-1] + number)
-    y = np.array(hidden[1:])[:, None]
+    x, w_hh = scalar["x"][:step], scalar["w_hh"]
+    y = np.array(list(accumulate(x, lambda h, row: w_hh[0] * h + row, initial=scalar["h0"])))[1:]
     y[-1] -= step  # an error of T, so that dL/do is 1
-    return scalar | {"x": scalar["x"][:step], "y": y, "w_qh": np.ones((1, 1))}
-
-
-def _recursion(arguments: Mapping[str, Any]) -> dict[str, Array]:
-    """a_t = b_t + c_t a_{t−1} for all t at once: h = b + C h with c below C's diagonal stands still at h = a."""
-    b, c = numbers(arguments["b"]), numbers(arguments["c"])
-    size = len(b)
-    return {
-        "x": np.ones((size, 1)), "y": np.zeros((size, 1)), "h0": np.zeros(size), "w_hx": b[:, None],
-        "w_hh": np.diag(c[1:], k=-1), "w_qh": np.ones((1, size)),
-    }  # fmt: skip
-
-
-def _powers(w_hh: Array, steps: int, backwards: bool = False) -> dict[str, Array]:
-    """No inputs: from a state of ones come powers of w_hh, forwards; backwards from a last error of ones alone."""
-    size = len(w_hh)
-    y = np.zeros((steps, size))
-    y[-1] = -steps if backwards else 0
-    return {
-        "x": np.zeros((steps, 1)),
-        "y": y,
-        "h0": np.full(size, 0.0 if backwards else 1.0),
-        "w_hx": np.zeros((size, 1)),
-        "w_hh": w_hh,
-        "w_qh": np.eye(size),
-    }
-
-
-def _only(output: Array) -> Array:
-    return output.reshape(())
-
-
-def _rows(rows: list[int], output: Array) -> Array:
-    chosen: Array = output[rows]
-    return chosen
+    return {**scalar, "x": x, "y": y, "w_qh": np.ones((1, 1))}
 
 
 OTHER = Source().manual_seed(7)
@@ -577,17 +482,10 @@ class ThroughTime(Steps):
             d_hidden = self.truncated(direct, w_hh, truncate)
         else:
             d_hidden = self.full(direct, w_hh)
-        quantities: dict[str, Callable[[], Tensor]] = {
-            "d_w_hh": lambda: self.d_w_hh(d_hidden, states),
-            "d_w_hx": lambda: self.d_w_hx(d_hidden, x),
-            "d_w_qh": lambda: self.d_w_qh(d_output, states),
-            "d_hidden": lambda: d_hidden,
-            "d_output": lambda: d_output,
-            "hidden": lambda: states[1:].clone(),
-            "output": lambda: output,
-            "loss": lambda: self.loss(error),
-        }
-        return self.finish(quantities[of]()).to(dtype)
+        quantities = {"d_hidden": d_hidden, "d_output": d_output, "hidden": states[1:].clone(), "output": output}
+        quantities |= {"loss": self.loss(error), "d_w_hh": self.d_w_hh(d_hidden, states)}
+        quantities |= {"d_w_hx": self.d_w_hx(d_hidden, x), "d_w_qh": self.d_w_qh(d_output, states)}
+        return self.finish(quantities[of]).to(dtype)
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
@@ -601,10 +499,7 @@ class ThroughTime(Steps):
 
     @staticmethod
     def unroll(x: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor) -> Tensor:
-        states = [h0]
-        for row in x:
-            states.append(w_hx @ row + w_hh @ states[-1])
-        return torch.stack(states)
+        return torch.stack(list(accumulate(x, lambda h, row: w_hx @ row + w_hh @ h, initial=h0)))
 
     d_output = formula(lambda error: error / len(error))
     loss = formula(lambda error: error.square().sum() / (2 * len(error)))
@@ -632,23 +527,9 @@ def drawn(uniform: Tensor, keep: float) -> list[float]:
     return [1 / keep if number < keep else 0.0 for number in uniform.tolist()]
 
 
-def squashed(x: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor) -> Tensor:
-    """Hidden states of a network with tanh."""
-    states = [h0]
-    for row in x:
-        states.append((w_hx @ row + w_hh @ states[-1]).tanh())
-    return torch.stack(states)
-
-
 def zeros_before(gradients: Tensor, truncate: int) -> Tensor:
     """Zeros, except in the last steps."""
-    gradients[:-truncate] = 0
-    return gradients
-
-
-def dropped_instead_of_kept(steps: int, keep: float) -> list[float]:
-    """Factors whose probabilities are exchanged."""
-    return [1 / keep if number >= keep else 0.0 for number in torch.rand(steps - 1).tolist()]
+    return torch.cat([torch.zeros_like(gradients[:-truncate]), gradients[-truncate:]])
 
 
 CONTROLS = {"correct": ThroughTime()}
@@ -667,7 +548,8 @@ MUTANTS += mutants(
     },
     unroll={
         "transposed_forward": Mutation("w_hh is transposed on the way forward", with_arguments(w_hh=torch.t)),
-        "squashed": Mutation("the hidden states are those of a network with tanh", squashed),
+        "squashed": Mutation("the hidden states are those of a network with tanh", lambda x, h0, w_hx, w_hh:
+            torch.stack(list(accumulate(x, lambda h, row: (w_hx @ row + w_hh @ h).tanh(), initial=h0)))),
         "starts_from_zeros": Mutation("h0 is ignored: states start from zeros", with_arguments(h0=torch.zeros_like)),
     },
     full={
@@ -676,7 +558,7 @@ MUTANTS += mutants(
         "forgets_beyond_64": Mutation("gradients flow back 64 steps at most",
             lambda x, w_hh: ThroughTime.truncated(x, w_hh, 64)),
         "last_output_alone": Mutation("only the last output has a gradient",
-            with_arguments(direct=lambda x: zeros_before(x.clone(), 1))),
+            with_arguments(direct=lambda x: zeros_before(x, 1))),
     },
     d_output={
         "sum_over_steps": Mutation("the loss is the sum over steps, not their mean: 1/T is forgotten", torch.clone),
@@ -711,7 +593,8 @@ MUTANTS += mutants(
             lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1)),
         "source_of_its_own": Mutation("the random source is not the one that torch.manual_seed governs",
             lambda steps, keep: drawn(torch.rand(steps - 1, generator=OTHER), keep)),
-        "dropped_instead_of_kept": Mutation("π is the probability of dropping", dropped_instead_of_kept),
+        "dropped_instead_of_kept": Mutation("π is the probability of dropping",
+            lambda steps, keep: [1 / keep - factor for factor in ThroughTime.factors(steps, keep)]),
     },
     randomised={"direct_terms_dropped": Mutation("the direct terms are dropped as well", with_arguments(
         direct=lambda direct, factors: torch.tensor([*factors, 1.0], dtype=direct.dtype)[:, None] * direct))},

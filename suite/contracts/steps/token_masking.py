@@ -158,7 +158,7 @@ def proportions(select: float) -> dict[str, float]:
 
 def counted(says: str, places: Array, among: Array, low: float, high: float | None = None) -> Share:
     """How many of the places `among` are these; the probability is `low`, or between `low` and `high`."""
-    return Share(says, _count(places & among), _count(among), low, low if high is None else high)
+    return Share(says, int((places & among).sum()), int(among.sum()), low, low if high is None else high)
 
 
 def rules(maskings: Sequence[Masking]) -> list[Share]:
@@ -167,28 +167,29 @@ def rules(maskings: Sequence[Masking]) -> list[Share]:
     for masking in maskings:
         chosen, special, corrupted = masking.selected, masking.special, masking.corrupted
         outside = (corrupted < 0) | (corrupted >= masking.vocab_size)
-        counts += [
-            counted("special tokens are selected", chosen, special, 0.0),
-            counted("labels are not the original token", masking.labels != masking.tokens, chosen, 0.0),
-            counted("tokens that are not selected are changed", corrupted != masking.tokens, ~chosen, 0.0),
-            counted("tokens lie outside the vocabulary", outside, outside | True, 0.0),
-        ]
+        broken = {
+            "special tokens are selected": (chosen, special),
+            "labels are not the original token": (masking.labels != masking.tokens, chosen),
+            "tokens that are not selected are changed": (corrupted != masking.tokens, ~chosen),
+            "tokens lie outside the vocabulary": (outside, outside | True),
+        }
+        counts += [counted(says, places, among, 0.0) for says, (places, among) in broken.items()]
     return counts
 
 
 def selection(maskings: Sequence[Masking]) -> list[Share]:
     """Selected tokens."""
-    (masking,) = maskings
-    return [counted("tokens are selected", masking.selected, ~masking.special, masking.select)]
+    return [counted("tokens are selected", maskings[0].selected, ~maskings[0].special, maskings[0].select)]
 
 
 def kinds(maskings: Sequence[Masking]) -> list[Share]:
     """Selected tokens, and their fates."""
     (masking,) = maskings
-    return selection(maskings) + [
+    of_fates = (
         counted(f"selected tokens {WORDS[fate]}", masking.fates == fate, masking.selected, *likely)
         for fate, likely in masking.likely.items()
-    ]
+    )
+    return [*selection(maskings), *of_fates]
 
 
 def parts(says: str, count: int = 0) -> Judge:
@@ -228,18 +229,6 @@ def mixed(maskings: Sequence[Masking]) -> list[Share]:
         counted(f"{says} share their fate", alike, among, *masking.sharing)
         for says, (alike, among) in neighbours.items()
     ]
-
-
-def by_call(maskings: Sequence[Masking]) -> list[Share]:
-    """Calls that mask their first selected token, and calls in which the second shares its fate."""
-    fates = [masking.fates[masking.selected][:2] for masking in maskings]
-    first, second = np.array([pair for pair in fates if len(pair) == 2]).reshape(-1, 2).T
-    says = "calls treat the first two tokens that they select alike"
-    return [
-        counted("calls mask the first token that they select", first == "mask", first == first,
-            *maskings[0].likely["mask"]),
-        counted(says, first == second, first == first, *maskings[0].sharing),
-    ]  # fmt: skip
 
 
 def uniform(maskings: Sequence[Masking]) -> list[Share]:
@@ -295,13 +284,7 @@ def in_all(fate: str, probability: float) -> Judge:
     return judge
 
 
-def _count(places: Array) -> int:
-    return int(places.sum())
-
-
 VOCABULARY, MASK_TOKEN = 1000, 103
-CALLS = 160
-"""In this many calls 80 % are distinct from all: 32 are missing, and 4 standard deviations are 20."""
 Flags = Callable[[int, int], Array]
 
 
@@ -335,15 +318,16 @@ class Masked(CountedCase):
 
 
 class Derived(Masked):
-    """A document's share of all tokens, which follows from its rates."""
+    """A document's share of all tokens that meet a fate, which follows from its rates."""
 
-    def __init__(self, base: FormulaCase, judge: Judge, excerpt: Excerpt, quantity: str, computed: float) -> None:
-        super().__init__(base, judge)
-        self.source, self.printed, self.computed = excerpt.at(quantity), excerpt.expected[quantity], computed
+    def __init__(self, base: FormulaCase, fate: str, probability: float, excerpt: Excerpt, quantity: str, tokens: int):
+        super().__init__(base, in_all(fate, excerpt.expected[quantity] / tokens))
+        self.source = excerpt.at(quantity)
+        self.both = [excerpt.expected[quantity], probability * tokens]
 
     def example(self) -> Example:
         assert self.source is not None
-        printed, computed = (first_numbers(numbers([value]), 6) for value in (self.printed, self.computed))
+        printed, computed = (first_numbers(numbers([value]), 6) for value in self.both)
         return example(self.name, self.source, "", computed, f"not printed; derived from the definition: {printed}")
 
 
@@ -392,8 +376,6 @@ def cases() -> list[Case]:
     return [
         case("plain/usual", "items and tokens"),
         case("plain/square", "as many items as tokens: axes that were swapped still fit", items=12, length=12),
-        case("plain/two_items", "as many items as there are parts of the output", items=2),
-        case("independence/calls", "the fates of a call", by_call, range(CALLS), items=1, select=1.0),
         case("independence/selection", "neighbours and items are independent", agreeing, items=360, length=200),
         case("independence/positions", "every position is selected as often", parts("items select position {}"),
             items=900),
@@ -411,13 +393,11 @@ def cases() -> list[Case]:
         case("select/none", "exactly none", selection, select=0.0),
         case("select/all", "exactly all", selection, select=1.0),
         case("select/half", "every second token", selection, select=0.5, items=44, length=200),
-        case("select/usual", "the default, spelled out", selection, select=0.15, items=44, length=200),
         case("seed/repeated", "torch.manual_seed governs the draw", repeated, items=44, length=200, **REPEATED),
         case("vocabulary/small", "each of 40, the first and the last too", uniform, items=180, length=200, **SMALL),
         case("vocabulary/large", "every part of 120,000 is as likely", uniform, items=180, length=200, **LARGE),
         case("size/long", "tokens beyond the 512th", parts("tokens of quarter {} are selected", 4), items=44,
             length=1000),
-        case("size/one", "a single token", items=1, length=1),
         case("size/no_items", "an empty batch", items=0),
         case("size/no_tokens", "empty items", length=0),
         out_of_order(case("layout/scattered", "in memory from the last axis to the first", items=8, flags=ends)),
@@ -431,11 +411,10 @@ def documented() -> Iterator[Derived]:
         tokens = excerpt.inputs.get("num_tokens", 28_000)
         shares = proportions(excerpt.parameters["select"])
         total = tokens if "num_tokens" in excerpt.inputs else 1
-        for quantity, printed in excerpt.expected.items():
+        for quantity in excerpt.expected:
             fate = next(fate for fate in shares if fate in quantity)
             formula_case = masked(*excerpt.named(quantity), items=tokens // 200, length=200)
-            judge = in_all(fate, printed / total)
-            yield Derived(formula_case, judge, excerpt, quantity, total * shares[fate])
+            yield Derived(formula_case, fate, shares[fate], excerpt, quantity, total)
 
 
 MASK, RANDOM, KEPT = range(3)
@@ -491,11 +470,6 @@ def fated(uniform: Tensor, mask: float = 0.8, random: float = 0.1) -> Tensor:
     return (uniform >= mask).long() + (uniform >= mask + random).long()
 
 
-def ranks(selected: Tensor) -> Tensor:
-    """For each token how many of its item are selected before it, as a share of all that are."""
-    return (selected.cumsum(1) - 1) / selected.sum(1, keepdim=True).clamp_min(1)
-
-
 class Counting(Corrupting):
     """Exact counts for each item, in random order: as honest as independent draws."""
 
@@ -516,46 +490,7 @@ def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
     return lambda selected, source: fated(torch.rand(selected.shape, generator=source), mask, random)
 
 
-def within_vocabulary(arguments: Arguments) -> Arguments:
-    """The check sees tokens outside the vocabulary as tokens in it."""
-    tokens = arguments["tokens"]
-    return arguments if tokens.is_floating_point() else {**arguments, "tokens": tokens % arguments["vocab_size"]}
-
-
-def shared_by_two(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The step draws for every second item, and the next one gets the same."""
-
-    def drawn(tokens: Tensor, *others: Any) -> Tensor:
-        return step(tokens[::2], *others).repeat_interleave(2, 0)[: len(tokens)]
-
-    return drawn
-
-
-def every_seventh(free: Tensor, share: float | Tensor, source: Source | None) -> Tensor:
-    """Every seventh token, from a random one on, where 15 % are wanted."""
-    if not isinstance(share, float) or share != 0.15:
-        return Corrupting.choose(free, share, source)
-    return ((torch.arange(free.shape[1]) + torch.randint(7, (len(free), 1), generator=source)) % 7 == 0) & free
-
-
-def never_the_last(selected: Tensor, share: float | Tensor) -> Tensor:
-    """All but the last token of an item, unless all are wanted."""
-    if isinstance(share, float) and share < 1 and selected.shape[1] > 1:
-        selected[:, -1] = False
-    return selected
-
-
-def from_the_batch(tokens: Tensor, vocab_size: int, source: Source | None) -> Tensor:
-    """Tokens of the batch in random order."""
-    return tokens.flatten()[torch.randperm(tokens.numel(), generator=source)].reshape(tokens.shape)
-
-
-def alike(source: Any) -> Source:
-    """A random source that begins anew in every call."""
-    return Source().manual_seed(0)
-
-
-CONTROLS = {"correct": Corrupting(), "counting": Counting()}
+CONTROLS = {"correct": Corrupting()}
 MUTANTS = [reads_in_memory_order(Corrupting()), reuses_output(Corrupting())]
 MUTANTS += mutants(
     Corrupting,
@@ -565,8 +500,8 @@ MUTANTS += mutants(
         "never_the_mask_token": Mutation("what is the mask token already is never selected",
             with_arguments(special=lambda special, tokens, mask_token: special | (tokens == mask_token))),
     },
-    check={"accepts_foreign_tokens": Mutation("unknown tokens are accepted",
-        with_arguments(arguments=within_vocabulary))},
+    check={"accepts_foreign_tokens": Mutation("unknown tokens are accepted", with_arguments(arguments=lambda arguments:
+        {**arguments, "tokens": arguments["tokens"].remainder(arguments["vocab_size"])}))},
     source={
         "same_mask_every_call": Mutation("every call selects the same", lambda: Source().manual_seed(0),
             "before RoBERTa (arXiv 1907.11692)"),
@@ -585,14 +520,15 @@ MUTANTS += mutants(
             lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1), "BERT's own data"),
     },
     choose={
-        "selects_ten_percent": Mutation("10 % are selected where 15 % should be",
-            with_arguments(share=lambda share: 0.1 if share == 0.15 else share)),
         "selects_a_tenth_too_rarely": Mutation("a tenth fewer tokens are selected than the share says",
             with_arguments(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share)),
         "same_for_all_items": Mutation("the same places are selected in all items",
             lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free),
-        "every_seventh": Mutation("every seventh token is selected, from a random one on", every_seventh),
-        "never_the_last": Mutation("the last token of an item is never selected", with_result(never_the_last)),
+        "every_seventh": Mutation("every seventh token is selected, from a random one on", lambda free, share, source:
+            ((torch.arange(free.shape[1]) + torch.randint(7, (len(free), 1))) % 7 == 0) & free
+            if type(share) is float and share == 0.15 else Corrupting.choose(free, share, source)),
+        "never_the_last": Mutation("the last token of an item is never selected", with_result(lambda selected, share:
+            filled_beyond(selected.shape[1] - 1, False)(selected) if type(share) is float and share < 1 else selected)),
         "first_512": Mutation("tokens beyond the 512th are never selected", with_result(filled_beyond(512, False)),
             "the usual longest input of BERT"),
         "at_least_one": Mutation("each item has a selected token", with_result(lambda selected, free: selected | (
@@ -603,14 +539,14 @@ MUTANTS += mutants(
             lambda selected, source: torch.full(selected.shape, MASK), "documents, E10"),
         "none_kept": Mutation("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
         "none_random": Mutation("nothing becomes a random token: 20 % stay as they are", fated_by(0.8, 0.0)),
-        "ninety_masked": Mutation("90 %, 5 % and 5 % meet their fates", fated_by(0.9, 0.05)),
         "one_fate_for_a_call": Mutation("one draw decides the fate of all that is selected in a call",
             lambda selected, source: Corrupting.fates(selected[:1, :1], source).expand_as(selected)),
         "eleven_random": Mutation("80 %, 11 % and 9 % meet their fates", fated_by(0.8, 0.11)),
         "fates_in_order": Mutation(
             "fates go by order: the first 80 % of an item's selected tokens become the mask token",
-            lambda selected, source: fated(ranks(selected))),
-        "fates_shared_by_two_items": Mutation("neighbouring items share fates", shared_by_two(Corrupting.fates)),
+            lambda selected, source: fated((selected.cumsum(1) - 1) / selected.sum(1, keepdim=True).clamp_min(1))),
+        "fates_shared_by_two_items": Mutation("neighbouring items share fates", lambda selected, source:
+            Corrupting.fates(selected[::2], source).repeat_interleave(2, 0)[: len(selected)]),
     },
     noise={
         "never_the_last_token": Mutation("the last token is never drawn",
@@ -619,7 +555,8 @@ MUTANTS += mutants(
             with_arguments(vocab_size=lambda vocab_size: vocab_size + 1)),
         "first_30522": Mutation("only the first 30,522 tokens are drawn",
             with_arguments(vocab_size=lambda vocab_size: min(vocab_size, 30_522))),
-        "random_from_the_batch": Mutation("random tokens are drawn from the batch", from_the_batch),
+        "random_from_the_batch": Mutation("random tokens are drawn from the batch",
+            lambda tokens, vocab_size, source: tokens.flatten()[torch.randperm(tokens.numel())].view_as(tokens)),
     },
     label={
         "labels_what_became": Mutation("the labels hold what the tokens became",

@@ -183,7 +183,7 @@ NEW = (
     ("multi_head_attention", r"/(query|key|value|weights)$"),
     ("transformer", r"/after_"),
     ("vision_transformer", r"/after_"),
-    ("seq2seq_attention", r"/context$"),
+    ("additive_attention", r"/context$"),
 )
 """Contracts, and names of their cases of intermediate results."""
 

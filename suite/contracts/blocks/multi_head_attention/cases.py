@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions, Replies
-from attnsuite.cases.backends import BackendCall, BackendCase
+from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions
+from attnsuite.cases.backends import BackendCase
 from attnsuite.cases.bad_input import BadInputCase
-from attnsuite.cases.documented import Arrange, DocumentedNumbers, DocumentedShape, example
+from attnsuite.cases.documented import Arrange, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.expected import AttentionWeights, Expected, Form, WithinBounds
 from attnsuite.cases.formula import FormulaCase, repeated
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor, out_of_order
@@ -50,8 +50,7 @@ from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.patterns import Judge, Seeds, kept_share, neighbours
 from attnsuite.judging.patterns import repeated as repeated_draws
 from attnsuite.judging.precision import Bounded
-from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import STEP, Example, Source, Status
+from attnsuite.model import STEP, Source
 
 SELF: dict[str, Any] = {"queries": 5, "keys": 5, "one_sequence": True}
 """Self-attention of a sequence."""
@@ -421,7 +420,8 @@ SHAPES_OF_MAPS = {
 
 def documented() -> list[Case]:
     """Every quantity of an example that an output can show."""
-    return [*_values(), *_drawn(), *_after_maps(), *_maps_alone(), *_heads_alone(), *_shapes(), *_refused()]
+    parts = (_values(), _drawn(), _after_maps(), _maps_alone(), _heads_alone(), _combined(), _shapes(), _refused())
+    return [case for part in parts for case in part]
 
 
 def _values() -> Iterator[DocumentedNumbers]:
@@ -460,12 +460,10 @@ class StepCase(ChangedCase):
         self.source, self.step, self.dtypes = source, step, PRECISE
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
-        plain = [replace(call, options={"num_heads": call.options["num_heads"]}) for call in calls]
-        formula = replace(case, oracle=partial(computation.numbers_of, self.step))
-        numbers = [formula.expected_output(call, conventions) for call in plain]
-        outputs = [case.expected_output(call, conventions) for call in plain]
-        steps = [{self.step: AttentionWeights(each, None)} for each in numbers]
-        return tuple(replace(output, attentions=named) for output, named in zip(outputs, steps, strict=True))
+        plain = replace(calls[0], options={"num_heads": calls[0].options["num_heads"]})
+        shown = replace(case, oracle=partial(computation.numbers_of, self.step)).expected_output(plain, conventions)
+        weights = {self.step: AttentionWeights(shown, None)}
+        return (replace(case.expected_output(plain, conventions), attentions=weights),)
 
 
 def _after_maps() -> Iterator[DocumentedNumbers]:
@@ -512,6 +510,15 @@ def _heads_alone() -> Iterator[DocumentedNumbers]:
         columns = slice(head * width, (head + 1) * width)
         masked = inputs | {"attn_mask": alone}
         yield _printed(excerpt, "split", masked, heads, values=values, name=f"split_{head}", columns=columns)
+
+
+def _combined() -> Iterator[DocumentedNumbers]:
+    """A decoder's state next to its context, by one head without maps."""
+    vector, step = (documents.examples()[f"doc-002/{name}"] for name in ("output-vector", "decoder-step"))
+    arrays = {name: array[None] for name, array in step.numbers(INPUTS).items()} | dict.fromkeys(MAPS, np.eye(2))
+    one_head = case.with_inputs(*vector.named("combined"), arrays | {"w_query": np.eye(2) * math.sqrt(2)}, num_heads=1)
+    state = numbers(vector.inputs["decoder_state"])
+    yield DocumentedNumbers(one_head, vector.gives("combined"), lambda x: np.concatenate([state, x.ravel()]))
 
 
 def _refused() -> Iterator[BadInputCase]:
@@ -577,14 +584,8 @@ def _showing(inputs: Inputs, quantity: str, heads: int) -> Inputs:
     return used
 
 
-Shapes = Mapping[str, Sequence[int]]
-OF_BACKEND: dict[str, Callable[[Shapes], Sequence[int]]] = {
-    "query_split_shape": lambda shapes: shapes["query"],
-    "key_split_shape": lambda shapes: shapes["key"],
-    "value_split_shape": lambda shapes: shapes["value"],
-    "x_raw_shape": lambda shapes: (*shapes["query"][:3], shapes["value"][3]),
-}
-"""Shapes that a backend sees: its inputs and its output."""
+SPLIT_SHAPES = {f"{role}_split_shape": f"split_{role}" for role in INPUTS} | {"x_raw_shape": "heads"}
+"""Shapes that a document gives of a step, and the step."""
 
 
 def _shapes() -> Iterator[Case]:
@@ -594,39 +595,13 @@ def _shapes() -> Iterator[Case]:
         if "scores_shape" in excerpt.expected:
             yield from _steps(excerpt)
     split = documents.examples()[SPLIT]
-    inputs, options = _inputs(split), {"num_heads": split.parameters["num_heads"], "is_causal": True}
-    quantity, read = "key_shape_transposed", OF_BACKEND["key_split_shape"]
-    seen = case.with_inputs(*split.named(quantity), inputs, **options)
-    yield ShapeInBackend(seen, split.at(quantity), split.expected[quantity], read)
+    inputs = _inputs(split)
+    transposed = case.with_inputs(*split.named("key_shape_transposed"), inputs, num_heads=2, step="split_key")
+    yield _shape_of_step(split, "key_shape_transposed", transposed, "split_key")
     quantity = "context_shape_merged"
-    merged = case.with_inputs(*split.named(quantity), _showing(inputs, "concatenated", 2), **options)
+    shown = _showing(inputs, "concatenated", 2)
+    merged = case.with_inputs(*split.named(quantity), shown, num_heads=2, is_causal=True)
     yield DocumentedShape(merged, split.at(quantity), split.expected[quantity])
-
-
-class ShapeInBackend(ChangedCase):
-    """A case with a backend, for which a document gives the shape of an input or of the output."""
-
-    def __init__(
-        self, base: FormulaCase, source: Source, shape: Sequence[int], read: Callable[[Shapes], Sequence[int]]
-    ):
-        super().__init__(BackendCase(base, scripts))
-        self.source, self.shape, self.read, self.dtypes = source, tuple(shape), read, PRECISE
-
-    def verdict(self, calls: Calls, replies: Replies, expected: Any) -> Verdict:
-        verdict = self.base.verdict(calls, replies, expected)
-        if verdict.status != Status.PASSED:
-            return verdict
-        actual = tuple(self.read(BackendCall.read(replies[0].attended[0]).shapes))
-        if actual != self.shape:
-            return Verdict(Status.FAILED, f"the heads have shape {actual}, the document gives {self.shape}")
-        return verdict
-
-    def example(self) -> Example:
-        calls = self.calls("float64")
-        expected = scripts(calls[0], calls[0])[0][0]
-        computed = tuple(self.read({"query": expected.query, "key": expected.key, "value": expected.value}))
-        assert self.source is not None
-        return example(self.name, self.source, str(self.shape), str(computed), "unseeded draws")
 
 
 def _steps(excerpt: Excerpt) -> Iterator[Case]:
@@ -644,8 +619,15 @@ def _steps(excerpt: Excerpt) -> Iterator[Case]:
     for step in STEPS:
         name, why = excerpt.named(f"step_{step}")
         yield StepCase(replace(_shaped(excerpt, step=step), name=name, why=why), excerpt.at(f"step_{step}"), step)
-    for quantity, read in OF_BACKEND.items():
-        yield ShapeInBackend(_shaped(excerpt, quantity), excerpt.at(quantity), excerpt.expected[quantity], read)
+    for quantity, step in SPLIT_SHAPES.items():
+        yield _shape_of_step(excerpt, quantity, _shaped(excerpt, quantity, step=step), step)
+
+
+def _shape_of_step(excerpt: Excerpt, quantity: str, base: FormulaCase, step: str) -> DocumentedShape:
+    shown = StepCase(base, excerpt.at(quantity), step)
+    return DocumentedShape(
+        shown, excerpt.at(quantity), excerpt.expected[quantity], lambda output, weights: weights[step]
+    )
 
 
 def _shaped(excerpt: Excerpt, quantity: str = "", **unusual: Any) -> FormulaCase:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnsuite.cases import Call
 from attnsuite.cases.backends import ExpectedBackendCall, Script
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_mask
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import formula
 from attnsuite.cases.tensors import Array, Generator, Inputs, dtype_of
@@ -184,11 +184,9 @@ class MultiHead(Steps):
             raise ValueError("the heads do not divide the columns")
         if not 0 <= arguments["dropout_p"] <= 1:
             raise ValueError("dropout_p is not a probability")
-        if mask is None:
-            return
-        expected = (sizes["b"], heads, sizes["l"], sizes["s"])
-        if mask.dtype != torch.bool or mask.dim() not in (2, 4) or not broadcasts(mask, *expected):
-            raise ValueError("the mask does not fit")
+        check_mask(mask, sizes["b"], heads, sizes["l"], sizes["s"])
+        if mask is not None and mask.dim() not in (2, 4):
+            raise ValueError(f"the mask has {mask.dim()} axes, expected 2 or 4")
 
     roles = staticmethod(lambda query, key, value: (query, key, value))
     to_queries = formula(mapped)
@@ -242,19 +240,14 @@ def draw(
     all three inputs are the queries. A tensor's name with a shape replaces that tensor.
     """
     width = width or num_heads * head_width
-    value_columns = num_heads * value_head_width or width
-    sizes = {
-        "query": (batch, queries, query_width or width),
-        "key": (batch, keys, key_width or width),
-        "value": (batch, keys, value_width or width),
-        "w_query": (query_width or width, width),
-        "w_key": (key_width or width, width),
-        "w_value": (value_width or width, value_columns),
-    }
+    widths = {"query": query_width or width, "key": key_width or width, "value": value_width or width}
+    columns = {"query": width, "key": width, "value": num_heads * value_head_width or width, "output": out_width}
+    sizes: dict[str, tuple[int, ...]]
+    sizes = {name: (batch, queries if name == "query" else keys, own) for name, own in widths.items()}
+    sizes |= {f"w_{name}": (own, columns[name]) for name, own in widths.items()}
     if out_width:
-        sizes["w_output"] = (value_columns, out_width)
-    bias_sizes = {"b_query": width, "b_key": width, "b_value": value_columns, "b_output": out_width}
-    sizes |= {name: (bias_sizes[name],) for name in biases}
+        sizes["w_output"] = (columns["value"], out_width)
+    sizes |= {name: (columns[name.removeprefix("b_")],) for name in biases}
     inputs = {name: random.normal(size=shape) for name, shape in (sizes | shapes).items()}
     inputs |= {name: array / np.sqrt(len(array)) for name, array in inputs.items() if name[:2] == "w_"}
     inputs |= {"query": size * inputs["query"], "key": size * inputs["key"], "value": inputs["value"] + 0.5}

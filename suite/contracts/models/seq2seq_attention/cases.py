@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,14 +12,14 @@ import torch
 
 from attnsuite.cases import Case
 from attnsuite.cases.bad_input import BadInputCase, Row
-from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
+from attnsuite.cases.documented import DocumentedShape
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, two_models, without
-from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, generator, numbers
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, generator
 from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, POSITIONAL, shapes
 from attnsuite.contracts.models.seq2seq_attention.model import Recurrent, oracle
-from attnsuite.contracts.models.shared_cases import bad_greedy, bad_sentences, bad_tensor, bad_weight, translating
+from attnsuite.contracts.models.shared_cases import bad_greedies, bad_sentences, bad_tensor, bad_weight, translating
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload, sentences
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -201,51 +201,17 @@ def bad_input() -> list[BadInputCase]:
             bad_config("window", "a window of −1", window=-1),
             *bad_sentences(),
             bad_tensor("one_source", "1 source for 3 targets", "source", zeros((1, 7))),
-            bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
-            bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.0, 2.0]),
-            bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 2], np.int32)),
         ),
-        *model.bad_input(
-            bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
-            bad_greedy("greedy_end", "the end token −1", end=-1),
-            bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
-            calls=without_target,
-        ),
+        *model.bad_input(*bad_greedies(), calls=without_target),
     ]
 
 
-ONE_STEP = {**USUAL, "source_vocab": 4, "target_vocab": 7, "embedding": 5, "hidden": 12}
-COMBINED = {**USUAL, "source_vocab": 4, "target_vocab": 4, "embedding": 2, "hidden": 4, "score": "dot"}
-SHUT = -100.0
-"""A gate's bias with which it is zero in every dtype."""
-SATURATED = 20.0
-"""Where tanh is 1 in every dtype."""
-SMALL = 2.0**-20
-"""A factor that brings numbers to where tanh is its argument."""
-
-
 def documented() -> Iterator[Case]:
-    """The documents' examples. States are tokens whose embeddings lead to them; the last one is the query."""
+    """The documents' shapes. Steps with numbers are cases of additive attention."""
     for example in documents.examples_of("seq2seq_attention", kind="shape"):
-        yield _shaped(example)
+        shaped = model.with_inputs(*example.named(), *_config_and_tokens(example))
+        yield DocumentedShape(shaped, example.at(), example.output_shape)
         yield from _states(example)
-    step = documents.examples()["doc-004/11.4-one-step"]
-    tokens = _four_tokens(step.inputs["valid_lens"])
-    for quantity, columns in (("weights", slice(0, 3)), ("context", slice(3, 5)), ("rnn_input", slice(3, 7))):
-        case = model.with_inputs(*step.named(quantity), ONE_STEP, tokens, _one_step(step.inputs))
-        yield DocumentedNumbers(
-            case, step.gives(quantity), partial(lambda columns, output: output[..., columns], columns)
-        )
-    output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]
-    combined = _combined(output.inputs["decoder_state"], compared.inputs["key"])
-    case = model.with_inputs(*output.named("combined"), COMBINED, _four_tokens([3]), combined)
-    yield DocumentedNumbers(case, output.gives("combined", [[output.expected["combined"]]]))
-
-
-def _shaped(example: Excerpt) -> DocumentedShape:
-    return DocumentedShape(
-        model.with_inputs(*example.named(), *_config_and_tokens(example)), example.at(), example.output_shape
-    )
 
 
 def _config_and_tokens(example: Excerpt) -> tuple[Config, Inputs]:
@@ -260,10 +226,7 @@ def _config_and_tokens(example: Excerpt) -> tuple[Config, Inputs]:
 
 
 def _states(example: Excerpt) -> Iterator[DocumentedShape]:
-    """The decoder's state, through logits of its width, and the weights of all steps.
-
-    A step that attends to its own position only has the encoder's state there as its context.
-    """
+    """The decoder's state, through logits of its width, and the weights of all steps."""
     config, inputs = _config_and_tokens(example)
     config = {**config, "target_vocab": config["hidden"]}
     drawn = dict(draw_weights(config, generator(example.id)))
@@ -271,67 +234,10 @@ def _states(example: Excerpt) -> Iterator[DocumentedShape]:
     quantity = "hidden_state_layer_shape"
     case = model.with_inputs(*example.named(quantity), config, inputs, drawn)
     yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1])
-    quantity, alone = "encoder_outputs_in_state_shape", {**config, "window": 0}
-    case = model.with_inputs(*example.named(quantity), alone, inputs, {**drawn, **_repeating(alone)})
-    yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
     quantity, (batch, steps, keys) = "step_weights_shape", example.derived["step_weights_shape"]
     case = model.with_inputs(*example.named(quantity), *_config_and_tokens(example), factory_options=WATCHED)
     shape = (batch, steps * example.derived["num_steps"], keys)
     yield DocumentedShape(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
-
-
-def _repeating(config: Config) -> Weights:
-    """A decoder whose units repeat those of the context, made small, in every layer; its update gates forget."""
-    hidden, expected = config["hidden"], shapes(config)
-    repeating = {name: np.zeros(shape) for name, shape in expected.items() if name.startswith("decoder")}
-    for layer in range(config["layers"]):
-        repeating[f"decoder.{layer}.b_input"][hidden : 2 * hidden] = SHUT
-        repeating[f"decoder.{layer}.w_input"][:hidden, 2 * hidden :] = np.eye(hidden) * (1.0 if layer else SMALL)
-    return repeating | {"w_logits": np.eye(hidden) / SMALL}
-
-
-def _one_step(inputs: Mapping[str, Any]) -> Weights:
-    """Logits: the weights of three positions, each read by half a one in its own place, then the cell's input."""
-    states = np.zeros((4, 5))
-    states[:3, :2], states[3, :2] = numbers(inputs["encoder_states"])[0], numbers(inputs["previous_decoder_state"])[0]
-    states[:3, 2:] = np.eye(3) / 2
-    read = [2, 3, 4, 0, 1, 12, 13]  # for each logit, of the cell's inputs: 12 of the context, then the embedding's
-    weights = _seen(ONE_STEP, states, {5 + logit: place for logit, place in enumerate(read)})
-    weights["w_logits"][5:] = np.diag([2, 2, 2, 1, 1, 1, 1]) / SMALL
-    weights["target_embedding"][0, :2] = numbers(inputs["input_embedding"])[0, 0]
-    for name in ("w_query", "w_key"):
-        weights[f"attention.{name}"][:2, :3] = numbers(inputs[name])
-    weights["attention.w_score"][:3] = numbers(inputs["w_v"])
-    return weights
-
-
-def _combined(state: Any, encoder_states: Any) -> Weights:
-    """Logits that are the state, which the update gate keeps, and the context."""
-    weights = _seen(COMBINED, np.array([*encoder_states, state]), {2: 0, 3: 1})
-    weights["decoder.0.b_input"][4:6] = -SHUT
-    weights["w_logits"][:] = np.diag([1, 1, 1 / SMALL, 1 / SMALL])
-    return weights
-
-
-def _seen(config: Config, states: Array, read: dict[int, int]) -> dict[str, Array]:
-    """Weights with which token i leads the encoder to the i-th of these states.
-
-    A decoder's unit repeats that place of its input which `read` gives it, made small; its update gate forgets.
-    """
-    weights = {name: np.zeros(shape) for name, shape in shapes(config).items()}
-    (_, width), hidden = states.shape, config["hidden"]
-    with np.errstate(divide="ignore"):
-        weights["source_embedding"][:] = np.clip(np.arctanh(states), -SATURATED, SATURATED)
-    weights["encoder.0.w_input"][:, 2 * hidden : 2 * hidden + width] = np.eye(width)
-    for part in ("encoder", "decoder"):
-        weights[f"{part}.0.b_input"][hidden : 2 * hidden] = SHUT
-    for unit, place in read.items():
-        weights["decoder.0.w_input"][place, 2 * hidden + unit] = SMALL
-    return weights
-
-
-def _four_tokens(valid: list[int]) -> Inputs:
-    return {"source": np.arange(4)[None], "lengths": np.array(valid), "target": np.zeros((1, 1), np.int64)}
 
 
 # Workloads

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
 from attnsuite.cases.training import class_loss
-from attnsuite.contracts.models.shared_cases import bad_tensor, bad_weight
+from attnsuite.contracts.models.shared_cases import bad_tensor, bad_weight, drawn_weights
 from attnsuite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer, oracle
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
@@ -45,16 +44,7 @@ ROLES = ("w_query", "w_key", "w_value", "w_output")
 
 def draw_weights(config: Config, random: Generator) -> Weights:
     """Weights that peak the attention, and make every block matter."""
-    return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
-
-
-def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
-    size = 1 / math.sqrt(shape[0]) if len(shape) == 2 else 0.3
-    if name.endswith(("w_query", "w_key")):
-        size *= 1.5
-    if name in ("positions", "class_token"):
-        size = 1.0
-    return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
+    return drawn_weights(shapes(config), random)
 
 
 def _sharp(config: Config, random: Generator) -> Weights:
