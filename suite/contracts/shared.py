@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.cases.mutants import Mutation, StepChange, first_for_all, turned, with_arguments, with_result
+from attnsuite.cases.changes import first_for_all, turned
+from attnsuite.cases.mutants import Mutation, StepChange, with_arguments, with_result
 
 Attention = Callable[..., Tensor]
 Heads = tuple[Tensor, Tensor, Tensor]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, turned, with_arguments
+from attnsuite.cases.changes import turned
+from attnsuite.cases.mutants import Mutation, with_arguments
 
 
 def softmax(scores: Tensor) -> Tensor:

@@ -7,21 +7,10 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Mutant
+from attnsuite.cases.changes import first_for_all, hidden_last, repeated_beyond, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts
 from attnsuite.cases.contract import collected
-from attnsuite.cases.mutants import (
-    Mutation,
-    StepChange,
-    first_for_all,
-    formula,
-    hidden_last,
-    mutants,
-    repeated_beyond,
-    turned,
-    unless_none,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, StepChange, formula, mutants, unless_none, with_arguments, with_result
 
 X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 10.0], [0.0, 1.0]])
 

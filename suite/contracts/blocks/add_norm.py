@@ -33,10 +33,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Case, Variant, declare
+from attnsuite.cases.changes import repeated_beyond, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.documented import CasePair, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, turned, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError

@@ -25,21 +25,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Case, Variant, declare
+from attnsuite.cases.changes import first_for_all, only_first, repeated_beyond, swapped_where_equal, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, bias_first, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import (
-    Mutation,
-    first_for_all,
-    formula,
-    mutants,
-    only_first,
-    repeated_beyond,
-    swapped_where_equal,
-    turned,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError

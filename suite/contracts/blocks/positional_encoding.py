@@ -31,20 +31,11 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Case, Reply, Variant, declare
+from attnsuite.cases.changes import first_for_all, rounded, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import (
-    Mutation,
-    at_sizes,
-    first_for_all,
-    formula,
-    mutants,
-    rounded,
-    turned,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, at_sizes, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import LIBRARY, WithError

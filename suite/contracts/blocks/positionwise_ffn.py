@@ -27,20 +27,11 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from attnsuite.cases import Case, Variant, declare
+from attnsuite.cases.changes import first_for_all, only_first, repeated_beyond, turned
 from attnsuite.cases.computations import Axes, Steps, backwards, linear, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import (
-    Mutation,
-    first_for_all,
-    formula,
-    mutants,
-    only_first,
-    repeated_beyond,
-    turned,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError

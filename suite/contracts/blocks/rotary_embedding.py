@@ -34,9 +34,10 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Case, Variant, declare
+from attnsuite.cases.changes import repeated_beyond, rounded
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, rounded, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.blocks.positional_encoding import angles
 from attnsuite.judging.running_error import LIBRARY, WithError, concatenated

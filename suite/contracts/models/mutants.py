@@ -8,17 +8,8 @@ from collections.abc import Callable
 from torch import Tensor
 
 from attnsuite.cases import Mutant
-from attnsuite.cases.mutants import (
-    Mutation,
-    as_it_lies,
-    filled_beyond,
-    mutants,
-    swapped_where_equal,
-    turned,
-    unless_none,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.changes import as_it_lies, filled_beyond, swapped_where_equal, turned
+from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.models.eager import (
     Blocks,
     Config,

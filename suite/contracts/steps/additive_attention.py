@@ -39,22 +39,18 @@ from torch.nn import functional
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_mask, usual_mutants, widened
-from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
-from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import (
-    Mutation,
+from attnsuite.cases.changes import (
     first_for_all,
     for_all_items,
-    formula,
     hidden_last,
-    mutants,
     repeated_beyond,
     swapped_where_equal,
     turned,
-    with_arguments,
-    with_result,
 )
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_mask, usual_mutants, widened
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
 from attnsuite.contracts.softmax import OF_MASKS, fill, masked, over_queries, overflowing, softmax
 from attnsuite.contracts.sources import documents

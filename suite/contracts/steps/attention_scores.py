@@ -43,20 +43,11 @@ from torch import Tensor
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
+from attnsuite.cases.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
 from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, check_mask, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import (
-    Mutation,
-    first_for_all,
-    formula,
-    mutants,
-    repeated_beyond,
-    swapped_where_equal,
-    turned,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.softmax import OF_MASKS, fill, masked
 from attnsuite.contracts.sources import documents

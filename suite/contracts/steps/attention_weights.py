@@ -49,23 +49,12 @@ from torch import Tensor
 
 from attnsuite.cases import Calls, Case, Conventions, Replies, Variant, declare
 from attnsuite.cases.bad_input import Row
+from attnsuite.cases.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
 from attnsuite.cases.computations import Arguments, Sizes, Steps, check_mask, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import (
-    Mutation,
-    filled_beyond,
-    first_for_all,
-    formula,
-    mutants,
-    repeated_beyond,
-    swapped_where_equal,
-    turned,
-    unless_none,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention.shared import causal_mask
 from attnsuite.contracts.shared import ignoring

@@ -45,11 +45,12 @@ from torch import Tensor
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
+from attnsuite.cases.changes import filled_beyond, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.documented import CasePair, DocumentedNumbers
 from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, filled_beyond, formula, mutants, turned, with_arguments
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.softmax import shares, unguarded
 from attnsuite.contracts.sources import documents

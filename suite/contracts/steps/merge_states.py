@@ -40,20 +40,12 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Case, Variant, declare
+from attnsuite.cases.changes import first_for_all, repeated_beyond
 from attnsuite.cases.computations import Arguments, Sizes, Steps, usual_mutants
 from attnsuite.cases.covering import Contradiction, Space, drawn
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.layouts import LayoutCase, scattered
-from attnsuite.cases.mutants import (
-    Mutation,
-    StepChange,
-    first_for_all,
-    formula,
-    mutants,
-    repeated_beyond,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, StepChange, formula, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs
 from attnsuite.judging.running_error import LIBRARY, WithError
 

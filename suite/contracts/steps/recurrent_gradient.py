@@ -50,12 +50,13 @@ from torch import Tensor
 
 from attnsuite.cases import Calls, Case, CaseWrapper, Conventions, Replies, Reply, Variant, declare
 from attnsuite.cases.bad_input import Row
+from attnsuite.cases.changes import turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.computations import widened as in_wider
 from attnsuite.cases.documented import DERIVED, CasePair, DocumentedNumbers, example, first_numbers
 from attnsuite.cases.expected import WithinBounds, judge
 from attnsuite.cases.formula import Formula, FormulaCase
-from attnsuite.cases.mutants import Mutation, formula, mutants, turned, unless_none, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt

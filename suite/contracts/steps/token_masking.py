@@ -52,6 +52,7 @@ from torch import Tensor
 
 from attnsuite.cases import COMMON, Calls, Case, Variant, declare
 from attnsuite.cases.bad_input import Row
+from attnsuite.cases.changes import filled_beyond, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
 from attnsuite.cases.documented import example, first_numbers
 from attnsuite.cases.expected import Form
@@ -59,12 +60,10 @@ from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.mutants import (
     Mutation,
-    filled_beyond,
     formula,
     mutants,
     reads_in_memory_order,
     reuses_output,
-    turned,
     with_arguments,
     with_result,
 )

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case
-from attnsuite.cases.mutants import Mutation, mutants, rounded, with_result
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tiled, largest_of
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved, forward_scores

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case
+from attnsuite.cases.changes import rounded
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mutants import Mutation, mutants, rounded, with_result
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, Tiled, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from attnsuite.cases.mutants import Mutation, mutants, rounded, with_result
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed

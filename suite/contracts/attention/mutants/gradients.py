@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, StepChange, mutants, rounded, with_arguments, with_result
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.computation.forward import Condition, Whole, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved
 from attnsuite.contracts.attention.mutants.inputs import as_contiguous

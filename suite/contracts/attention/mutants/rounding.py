@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised

@@ -11,16 +11,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.mutants import (
-    Mutation,
-    StepChange,
-    at_sizes,
-    mutants,
-    only_first,
-    rounded,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.changes import only_first, rounded
+from attnsuite.cases.mutants import Mutation, StepChange, at_sizes, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import INPUTS, AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tiled, Whole, correct, normalised, shift

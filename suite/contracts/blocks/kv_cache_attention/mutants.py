@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import usual_mutants
-from attnsuite.cases.mutants import Mutation, first_for_all, mutants, unless_none, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places, Window
 
 CONTROLS = {"correct": Cached()}

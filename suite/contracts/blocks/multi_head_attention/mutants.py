@@ -11,20 +11,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Mutant, Variant
-from attnsuite.cases.computations import bias_first, in_float64, linear, usual_mutants, widened
-from attnsuite.cases.mutants import (
-    Mutation,
+from attnsuite.cases.changes import (
     first_for_all,
     for_all_items,
     hidden_last,
-    mutants,
     repeated_beyond,
     swapped_where_equal,
     turned,
-    unless_none,
-    with_arguments,
-    with_result,
 )
+from attnsuite.cases.computations import bias_first, in_float64, linear, usual_mutants, widened
+from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.shared import multiplier
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, mapped

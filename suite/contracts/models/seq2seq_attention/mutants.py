@@ -11,17 +11,9 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Mutant, Variant
+from attnsuite.cases.changes import as_they_lie, first_for_all, repeated_beyond, turned
 from attnsuite.cases.computations import Steps, backwards, bias_first, imprecise_mutants
-from attnsuite.cases.mutants import (
-    Mutation,
-    as_they_lie,
-    first_for_all,
-    mutants,
-    repeated_beyond,
-    turned,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Part, Storage
 from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared, transposed

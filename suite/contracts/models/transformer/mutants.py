@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from attnsuite.cases import Variant
+from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
-from attnsuite.cases.mutants import Mutation, first_for_all, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, shared
 from attnsuite.contracts.models.transformer.model import Cache, Transformer

@@ -9,20 +9,9 @@ from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
 from attnsuite.cases import Variant
+from attnsuite.cases.changes import as_it_lies, as_they_lie, first_for_all, repeated_beyond, swapped_where_equal, turned
 from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
-from attnsuite.cases.mutants import (
-    Mutation,
-    as_it_lies,
-    as_they_lie,
-    first_for_all,
-    formula,
-    mutants,
-    repeated_beyond,
-    swapped_where_equal,
-    turned,
-    with_arguments,
-    with_result,
-)
+from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.contracts.models.eager import Config
 from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
 from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
