@@ -1,11 +1,8 @@
-"""`attnsuite audit`: audit contracts, the timer, the spread between runs, and exploits."""
+"""`attnsuite audit`: audit contracts, the timer, and exploits."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,27 +16,20 @@ from attnsuite.cli.targets import print_hint, single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import Run, UsageError
-from attnsuite.model.audit import percent
 from attnsuite.model.files import file_errors
-from attnsuite.model.statistics import LEVEL
-from attnsuite.results import machines, named, open_run, read_machine
-from attnsuite.results.ratios import FEWEST_RUNS, Spread, spreads, width
+from attnsuite.results import machines, named
 
 if TYPE_CHECKING:
     from attnsuite.benchmark.stopwatch.audit import Plan
 
-ALLOWED = {"between_runs": ("pause",), "benchmark": (), "cheats": (), "contract": ("jobs", "seeds", "arrays")}
+ALLOWED = {"benchmark": (), "cheats": (), "contract": ("jobs", "seeds", "arrays")}
 """The options of each kind of audit, apart from --results. By default contracts are audited."""
-MOST_RUNS = 64
-"""Runs that `--between-runs` makes at most."""
 
 
 def run(options: Audit) -> int:
     """Carry out one of the audits. UsageError for options that do not go together."""
     _refuse_mixed(options)
     single_threaded()
-    if options.between_runs:
-        return audit_between_runs(options.results, options.between_runs, options.pause or 0.0)
     if options.benchmark:
         return audit_stopwatch(options.results)
     return audit_cheats(options.results) if options.cheats else audit(options)
@@ -53,7 +43,7 @@ def _refuse_mixed(options: Audit) -> None:
         if entry.name not in allowed and value != entry.default:
             kinds = "an audit of contracts" if kind == "contract" else f"--{kind.replace('_', '-')}"
             raise UsageError(f"{word} does not go with {kinds}")
-        if entry.name in ("seeds", "arrays", "between_runs") and value < 0:
+        if entry.name in ("seeds", "arrays") and value < 0:
             raise UsageError(f"{word} expects 0 or more, got {value}")
 
 
@@ -102,41 +92,6 @@ def audit_cheats(results: Path) -> int:
     audited = audit(print_hint)
     print(*cheats_lines(audited), write_cheats(folder, audited, _finished(started)), sep="\n")
     return 0 if audited.passed else FAILED
-
-
-def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan | None = None) -> int:
-    """Time the same code in `runs` runs, `pause` seconds apart, store each, and print the spread between them."""
-    if runs > MOST_RUNS:
-        raise UsageError(f"--between-runs expects an integer from 1 to {MOST_RUNS}, got {runs}")
-    from attnsuite.benchmark.stopwatch.audit import Plan, time_once
-
-    with open_run(results, machine.new_run({}, machine.suite_hash(), "audit --between-runs")) as writer:
-        for number in range(runs):
-            time.sleep(pause if number else 0.0)
-            print_hint(f"run {number + 1} of {runs}")
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            for row in time_once(started, plan or Plan(), print_hint):
-                writer.write(row)
-        writer.finish()
-    rows = read_machine(results, writer.run.machine.name).repeats
-    print(*spread_lines(spreads(rows), len({row.run for row in rows})), writer.folder, sep="\n")
-    return 0
-
-
-def spread_lines(measured: Sequence[Spread], runs: int) -> list[str]:
-    """The range within which two runs of the same code lie, for each workload; or how many more runs this takes."""
-    if not measured:
-        return [f"{runs} runs are stored; {FEWEST_RUNS} are needed for the spread between runs"]
-    return [
-        f"{spread.workload}, threads {spread.threads}: {spread.runs} runs; two of the same code lie within "
-        f"{_within(spread.of_ratios, spread)} next to the baseline and {_within(spread.of_times, spread)} alone "
-        f"({percent(LEVEL)})"
-        for spread in measured
-    ]
-
-
-def _within(deviation: float, spread: Spread) -> str:
-    return f"±{percent(width(2**0.5 * deviation, spread.runs, 1 - LEVEL), 1)}"
 
 
 def _make(folder: Path) -> Path:

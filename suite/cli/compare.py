@@ -46,11 +46,7 @@ def run(options: Compare) -> int:
     if options.pairs is not None and options.pairs < FEWEST:
         raise UsageError(f"--pairs expects at least {FEWEST}, which a verdict needs; got {options.pairs}")
     if options.interleaved:
-        comparison, stopped = timed_now(options)
-        status = show([comparison], options)
-        if stopped:
-            raise stopped
-        return status
+        return show([timed_now(options)], options)
     if wrong := words(options, *INTERLEAVED):
         raise UsageError(f"{wrong[0]} is for --interleaved; stored results are compared as they are")
     return _results(options)
@@ -112,29 +108,17 @@ class Side:
     declarations: Sequence[Declaration]
 
 
-def timed_now(options: Compare) -> tuple[RunComparison, KeyboardInterrupt | None]:
-    """What differs when both sides are timed against each other.
-
-    After a signal that is the verdict over the pairs that are done, with the signal; raises it where these are too few.
-    """
+def timed_now(options: Compare) -> RunComparison:
+    """What differs when both sides are timed against each other."""
     with ExitStack() as stack:
         old, new = (_side(stack, word, options.contract) for word in (options.old, options.new))
         timing = _interleaved(options, old, new)
         tables, outcomes = timing.tables(), timing.outcomes()
         processes = options.pairs or paired.pairs_of(len(tables) * len(timing.pairs))
-        done: list[Mapping[tuple[str, Table], Rows]] = []
-        stopped: KeyboardInterrupt | None = None
-        try:
-            for pair in timing.measure(processes):
-                done.append(pair)
-        except KeyboardInterrupt as error:
-            stopped = error
-        if stopped and len(done) < FEWEST:
-            print_hint(f"{len(done)} of {processes} pairs are done; a verdict needs {FEWEST}")
-            raise stopped
+        done = list(timing.measure(processes))
         rows = {key: [pair[key] for pair in done] for key in done[0]}
-        notes = [*_counts(len(done), processes, rows), *load_lines(timing.busy)]
-        return _compared(options, (old, new), notes, outcomes, rows), stopped
+        notes = [*_counts(processes, rows), *load_lines(timing.busy)]
+        return _compared(options, (old, new), notes, outcomes, rows)
 
 
 def _compared(
@@ -144,7 +128,7 @@ def _compared(
     outcomes: Mapping[str, Sequence[Outcome]],
     rows: Mapping[tuple[str, Table], Sequence[Rows]],
 ) -> RunComparison:
-    """What the pairs of processes that are done show."""
+    """What the pairs of processes show."""
     timed = [pair for pair in (paired.PairedTimes(_timed(row)) for row in rows.values()) if pair.pairs]
     statuses = [[_status([pair[place] for pair in pairs]) for pairs in rows.values()] for place in (0, 1)]
     old, new = (f"{side.word}, torch {machine.versions()['torch']}" for side in sides)
@@ -161,10 +145,9 @@ def _compared(
     )
 
 
-def _counts(done: int, processes: int, rows: Mapping[tuple[str, Table], Sequence[Rows]]) -> Iterator[str]:
+def _counts(processes: int, rows: Mapping[tuple[str, Table], Sequence[Rows]]) -> Iterator[str]:
     """In how many pairs of processes both sides were timed, and how many of these are skipped."""
-    count = f"{done} of {processes}" if done < processes else processes
-    yield f"{'interrupted: ' * (done < processes)}timed against each other in {count} pairs of processes"
+    yield f"timed against each other in {processes} pairs of processes"
     for (name, table), pairs in rows.items():
         if 0 < (timed := len(_timed(pairs))) < len(pairs):
             skipped = f"{len(pairs) - timed} of {len(pairs)} pairs are skipped, because one side has no time"

@@ -247,8 +247,6 @@ class Audit:
     seeds: int = option(0, "--seeds N", "also run correct variants with N other seeds; each takes minutes", whole)
     arrays: int = option(0, "--arrays N", "also run a correct variant on N other covering arrays", whole)
     benchmark: bool = option(False, "--benchmark", "audit the timer instead: false verdicts, slow-downs, other timers")
-    between_runs: int = option(0, "--between-runs N", "time the same code in N more runs instead", whole)
-    pause: float | None = option(None, "--pause SECONDS", "pause between these runs; 3600 is an hour", seconds)
     cheats: bool = option(False, "--cheats", "run the exploits instead, and write cheats.md")
 
 

@@ -11,7 +11,7 @@ from attnsuite.model.comparison import Change, RunComparison
 from attnsuite.model.faster import MARGIN
 from attnsuite.results.commits import results_of
 from attnsuite.results.format import RUN
-from attnsuite.results.ratios import memories_of_runs, of_one_run, spreads, times_of_runs
+from attnsuite.results.ratios import memories_of_runs, of_one_run, times_of_runs
 from attnsuite.results.recorded import MachineRecord, read_machine
 from attnsuite.results.writer import differences, in_words
 
@@ -115,7 +115,6 @@ def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Ru
         notes.insert(0, f"the machines differ ({in_words(current, former)}): {NOT_COMPARED}")
     elif same := of_one_run(before, after):
         notes.append(f"{same:,} measurements belong to the same run on both sides and are not compared")
-    known = spreads(after.repeats) or spreads(before.repeats)
     return RunComparison(
         _named(*old),
         _named(*new),
@@ -123,7 +122,7 @@ def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Ru
         both(before.outcomes, after.outcomes),
         changes(before.outcomes, after.outcomes),
         changes(before.measurements, after.measurements) if alike else (),
-        times_of_runs(before, after, known, margin) if alike else (),
+        times_of_runs(before, after) if alike else (),
         memories_of_runs(before, after, margin) if alike else (),
     )
 

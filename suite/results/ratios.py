@@ -1,36 +1,33 @@
 """Ratios of times and of peak memory between two sides, with intervals and verdicts.
 
-Two runs are judged by the spread between runs of the same code on their machine; pairs of processes by each other.
+Times of stored runs have no verdict, because runs of the same code differ by more than their samples show.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from statistics import NormalDist, fmean, median
+from statistics import median
 
 from msgspec.structs import replace
 
-from attnsuite.model import Measurement, Repetition, Run, Status, faster
+from attnsuite.model import Measurement, Status, faster
 from attnsuite.model.comparison import BETTER, INCONCLUSIVE, MEMORY, TIME, WORSE, Ratio
 from attnsuite.model.faster import MARGIN, judged
 from attnsuite.model.rows import METER_ERROR
-from attnsuite.model.statistics import LEVEL, Interval, interval, student
+from attnsuite.model.statistics import LEVEL, Interval
 from attnsuite.results.recorded import MachineRecord
 
-NO_SPREAD = "the spread between runs is not known; `attnsuite audit --between-runs` measures it"
-TOO_FEW = "too few rounds"
+RUNS_DIFFER = "runs of the same code differ, too; `compare --interleaved` times both sides now, `history` finds steps"
 TOO_FEW_PAIRS = "too few pairs of processes"
-FEWEST_RUNS = 5
-"""Runs needed for a spread. With fewer, Student's t makes every interval wider than differences of interest."""
 FEWEST_PAIRS = 12
 """Fewest pairs of processes. A process may be some per cent faster or slower than another of the same code throughout.
 With offsets of 2 % (a standard deviation), twelve pairs find a slowdown of 5 % nine times out of ten."""
 
 
-def judged_together(differences: Sequence[Difference | PairedTimes], margin: float = MARGIN) -> list[Ratio]:
+def judged_together(differences: Sequence[PairedTimes], margin: float = MARGIN) -> list[Ratio]:
     """The differences as ratios, in their order, by Holm's method: the probability of any false claim is 1 − LEVEL."""
     ratios: dict[int, Ratio] = {}
     alpha, rejecting = 1 - LEVEL, True
@@ -44,7 +41,7 @@ def judged_together(differences: Sequence[Difference | PairedTimes], margin: flo
     return [ratios[place] for place in range(len(differences))]
 
 
-def _time(difference: Difference | PairedTimes, alpha: float, margin: float) -> Ratio:
+def _time(difference: PairedTimes, alpha: float, margin: float) -> Ratio:
     logs = difference.interval(alpha)
     low, high = (math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (logs.low, logs.high))
     before, after = (median(row.seconds) for row in (difference.old, difference.new))
@@ -73,92 +70,18 @@ def memory(old: Measurement, new: Measurement, margin: float = MARGIN) -> Ratio:
 # Two runs.
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The spread between runs of the same code: standard deviations of the logarithms of a time.
+def times_of_runs(old: MachineRecord, new: MachineRecord) -> list[Ratio]:
+    """The ratios of all times that both sides have, in the order of rows, without a verdict.
 
-    `of_ratios` is for times relative to the baseline's, `of_times` for times alone; a call takes `seconds`.
+    A ratio is of times relative to the baseline's if both runs have it in the same table, and of times alone otherwise.
     """
-
-    workload: str
-    threads: int
-    runs: int
-    seconds: float
-    of_ratios: float
-    of_times: float
-
-
-def spreads(rows: Iterable[Repetition]) -> list[Spread]:
-    """The spreads of workloads with at least FEWEST_RUNS runs."""
-    alike: dict[tuple[str, int], list[Repetition]] = {}
-    for row in rows:
-        alike.setdefault((row.workload, row.threads), []).append(row)
-    estimates = [_spread(workload, threads, members) for (workload, threads), members in alike.items()]
-    return [spread for spread in estimates if spread.runs >= FEWEST_RUNS]
-
-
-def _spread(workload: str, threads: int, rows: Sequence[Repetition]) -> Spread:
-    by_place = {place: [row for row in rows if row.place == place] for place in {row.place for row in rows}}
-    ratios = [[math.log(row.ratio) for row in members] for place, members in by_place.items() if place]
-    times = [[math.log(row.seconds) for row in members] for members in by_place.values()]
-    runs, seconds = len({row.run for row in rows}), median(row.seconds for row in rows)
-    return Spread(workload, threads, runs, seconds, _deviation(ratios), _deviation(times))
-
-
-def _deviation(groups: Iterable[Sequence[float]]) -> float:
-    """The standard deviation within groups, pooled; infinite if no group has two values."""
-    squares, degrees = 0.0, 0
-    for values in groups:
-        squares += sum((value - fmean(values)) ** 2 for value in values)
-        degrees += len(values) - 1
-    return math.sqrt(squares / degrees) if degrees else math.inf
-
-
-def nearest(known: Sequence[Spread], seconds: float, threads: int) -> Spread | None:
-    """The spread of the workload whose calls take the most similar time, on the same number of threads, or None."""
-    able = [spread for spread in known if spread.threads == threads]
-    return min(able, key=lambda spread: abs(math.log(spread.seconds / seconds)), default=None)
-
-
-def width(deviation: float, runs: int, alpha: float) -> float:
-    """Half the width of an interval for a normal value whose standard deviation was estimated from `runs` runs.
-
-    The value lies outside with probability `alpha`. Implementations of one run share its baseline and count as one run.
-    """
-    return student(runs - 1, alpha / 2) * deviation
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The logarithm of a ratio, and its standard deviation as estimated from `runs` runs of the machine."""
-
-    old: Measurement
-    new: Measurement
-    log: float
-    deviation: float
-    runs: int = 0
-    why: str = ""
-
-    @property
-    def evidence(self) -> float:
-        """The distance from 0 in standard deviations; −∞ without an interval."""
-        return -math.inf if self.why else abs(self.log) / max(self.deviation, 1e-9)
-
-    def interval(self, alpha: float) -> Interval:
-        """Return the interval of the ratio's logarithm at a level of 1 − alpha."""
-        half = math.inf if self.why else width(self.deviation, self.runs, alpha)
-        return Interval(self.log, self.log - half, self.log + half)
-
-
-def times_of_runs(
-    old: MachineRecord, new: MachineRecord, known: Sequence[Spread], margin: float = MARGIN
-) -> list[Ratio]:
-    """The ratios of all times that both sides have, in the order of rows; a difference below `margin` is not claimed.
-
-    A ratio is of times relative to the baseline's if both runs have the same baseline in the same table, and of times
-    alone otherwise. Its variance is that between runs of the same code plus that of both medians.
-    """
-    return judged_together(list(_differences(old, new, known)), margin)
+    relative, ratios = (_relative(old), _relative(new)), []
+    for before, after in _pairs(old, new):
+        times = median(before.seconds), median(after.seconds)
+        former, current = (side.get(after.key, 0.0) for side in relative)
+        ratio = current / former if former and current else times[1] / times[0]
+        ratios.append(Ratio(TIME, after, *times, ratio, 0.0, math.inf, INCONCLUSIVE, RUNS_DIFFER))
+    return ratios
 
 
 def memories_of_runs(old: MachineRecord, new: MachineRecord, margin: float = MARGIN) -> list[Ratio]:
@@ -179,59 +102,16 @@ def _pairs(old: MachineRecord, new: MachineRecord) -> Iterator[tuple[Measurement
             yield other, row
 
 
-def _differences(old: MachineRecord, new: MachineRecord, known: Sequence[Spread]) -> Iterator[Difference]:
-    sides = [_TimedRows(old), _TimedRows(new)]
-    for before, after in _pairs(old, new):
-        relative = _unchanged(sides, before)
-        logs = [side.logs(row, relative) for side, row in zip(sides, (before, after), strict=True)]
-        medians = [interval(values) for values in logs]
-        log = medians[1].median - medians[0].median
-        spread = nearest(known, interval(after.seconds).median, after.threads)
-        errors = [(middle.high - middle.low) / (2 * NormalDist().inv_cdf((1 + LEVEL) / 2)) for middle in medians]
-        if spread is None:
-            yield Difference(before, after, log, math.inf, why=NO_SPREAD)
-        elif not all(map(math.isfinite, errors)):
-            yield Difference(before, after, log, math.inf, why=TOO_FEW)
-        else:
-            between = spread.of_ratios if relative else spread.of_times
-            deviation = math.sqrt(2 * between**2 + sum(error**2 for error in errors))
-            yield Difference(before, after, log, deviation, spread.runs)
-
-
-class _TimedRows:
-    """The measurements of a side by key, and their runs."""
-
-    def __init__(self, recorded: MachineRecord) -> None:
-        self._rows = {row.key: (recorded.runs[identity], row) for identity, row in recorded.measured}
-
-    def run(self, row: Measurement) -> Run:
-        return self._rows[row.key][0]
-
-    def baseline(self, row: Measurement) -> Measurement | None:
-        """The baseline's measurement in the same table of the same run; None if it is missing or is this row."""
-        run = self.run(row)
-        facts = run.facts.contracts.get(row.contract)
-        key = (f"{row.contract}/{facts.baseline if facts else ''}", *row.table)
-        source, baseline = self._rows.get(key, (None, None))
-        return baseline if baseline and source == run and baseline.seconds and key != row.key else None
-
-    def logs(self, row: Measurement, relative: bool) -> list[float]:
-        """The logarithms of samples or, if `relative`, of their ratios to the baseline's samples of the same rounds."""
-        measured = self._rows[row.key][1]
-        base = self.baseline(measured) if relative else None
-        if base is None:
-            return [math.log(sample) for sample in measured.seconds]
-        return [math.log(sample / reference) for sample, reference in zip(measured.seconds, base.seconds, strict=False)]
-
-
-def _unchanged(sides: Sequence[_TimedRows], row: Measurement) -> bool:
-    """Whether both sides have the baseline in the same table, with the same source and the same libraries."""
-    (old, base), (new, other) = [(side.run(row), side.baseline(row)) for side in sides]
-    if base is None or other is None:
-        return False
-    source = old.sources.get(base.implementation)
-    before, after = ({**run.versions, "attnsuite": ""} for run in (old, new))
-    return bool(source) and source == new.sources.get(base.implementation) and before == after
+def _relative(recorded: MachineRecord) -> dict[tuple[str, ...], float]:
+    """The median times of rows, as multiples of that of their contract's baseline in the same table of the same run."""
+    medians = {(run, row.key): median(row.seconds) for run, row in recorded.measured if row.seconds}
+    relative = {}
+    for run, row in recorded.measured:
+        facts = recorded.runs[run].facts.contracts.get(row.contract)
+        baseline = (f"{row.contract}/{facts.baseline if facts else ''}", *row.table)
+        if row.seconds and baseline != row.key and (run, baseline) in medians:
+            relative[row.key] = medians[run, row.key] / medians[run, baseline]
+    return relative
 
 
 # Pairs of processes, one of each side, timed in the same rounds.

@@ -1,7 +1,6 @@
 """`attnsuite compare`: from the command line, over real files of results, and interleaved over real processes."""
 
 import json
-import math
 import subprocess
 
 import pytest
@@ -10,10 +9,7 @@ from msgspec.structs import replace
 from stored import MACHINE
 
 from attnsuite.benchmark import interleaved, table
-from attnsuite.benchmark.interleaved import Interleaved
-from attnsuite.cli.ending import Terminated
 from attnsuite.model import Facts
-from attnsuite.model.rows import Repetition
 from attnsuite.results import open_run
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
@@ -27,17 +23,6 @@ def stored(results, run, *rows):
             writer.write(row)
         writer.finish()
     return results
-
-
-def spread(results, deviation=0.005):
-    """What twelve runs have found of the same code."""
-    rows = []
-    for run in range(12):
-        ratio = math.exp(deviation * (-1) ** run)
-        rows += [
-            Repetition(f"run {run}", "vit/b16", 1, place, 0.1 * ratio, ratio if place else 1.0) for place in (0, 1)
-        ]
-    stored(results, replace(FIRST, id="audit", request="audit --between-runs"), *rows)
 
 
 def timed(chunked):
@@ -68,7 +53,6 @@ def test_a_commit_is_compared_with_what_is_there(tmp_path, status_of, capsys):
 
 
 def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp_path):
-    spread(new)
     assert status_of("compare", str(old), str(new), "--json", "rows.jsonl") == 0
     assert status_of("compare", str(old), str(new), "--json", "rows.jsonl") == 0  # it is known as our own
 
@@ -76,7 +60,7 @@ def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp
 
     assert [row["what"] for row in rows] == ["status", "time", "time", "memory", "memory"]
     assert (rows[0]["old"], rows[0]["new"], rows[0]["worse"]) == ("passed", "failed", True)
-    assert {row["implementation"]: row["verdict"] for row in rows[1:3]}["attention/chunked"] == "slower"
+    assert {row["implementation"]: row["verdict"] for row in rows[1:3]}["attention/chunked"] == "inconclusive"
 
 
 # Interleaved
@@ -121,38 +105,3 @@ def test_a_side_that_became_wrong_is_reported_first_and_not_timed(write, status_
     assert "fail now" in [line for line in printed.splitlines() if not line.startswith("note: in ")][3]
     options = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
     assert f"fails: {options} measured → refused" in printed
-
-
-def in_pairs(new_seconds, number=8, then=None):
-    """Measure `number` pairs on a busy machine, then raise `then`."""
-
-    def measure(self, processes):
-        for pair in range(number):
-            self.busy.append("the machine was busy (load 14 on 2 cores)")
-            rows = tuple(
-                measured("new for old", seconds=[seconds + pair * 1e-4] * 12) for seconds in (0.1, new_seconds)
-            )
-            yield {(item.name, table): rows for item in self.pairs for table in self.tables()}
-        if then:
-            raise then
-
-    return measure
-
-
-@pytest.mark.parametrize(("stopped", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
-def test_a_stopped_comparison_gives_the_verdict_of_the_pairs_that_are_done(
-    stopped, status, write, status_of, capsys, monkeypatch, tmp_path
-):
-    monkeypatch.setattr(Interleaved, "outcomes", lambda self: {"old": [], "new": []})
-    monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 11, stopped))
-    for name in ("old.py", "new.py"):
-        write(name, PLAIN.format(""))
-    command = ("compare", "--interleaved", "old.py", "new.py", "--shape", "l=8", "--pairs", "12")
-
-    assert status_of(*command, "--json", "rows.json") == status
-
-    printed = capsys.readouterr()
-    assert "interrupted: timed against each other in 11 of 12 pairs of processes" in printed.out
-    assert "11 tables may be inaccurate because the machine was busy (load 14 on 2 cores): " in printed.out
-    assert "slower" in printed.out
-    assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"

@@ -7,7 +7,6 @@ a message says what is wrong, what was given, what is expected, and what to do.
 """
 
 import difflib
-import math
 import os
 import re
 import shlex
@@ -24,7 +23,6 @@ from stored import MACHINE, RUN, record
 
 from attnsuite.cli.app import COMMANDS
 from attnsuite.model import ContractFacts, Facts
-from attnsuite.model.rows import Repetition
 from attnsuite.model.words import VERSION
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -182,12 +180,6 @@ def write_results(folder: Path) -> None:
         later = outcome("mask/float", "failed", detail="off by 1") if number else outcome("mask/float")
         rows = (outcome("plain/small"), later, measured("matmul", seconds=0.05), measured("chunked", seconds=seconds))
         record(folder / name, replace(run, sources=SOURCES), *rows)
-    repeats = [
-        Repetition(f"run {of}", "vit/b16", 1, place, 0.1 * math.exp(0.005 * (-1) ** of), math.exp(0.005 * (-1) ** of))
-        for of in range(12)
-        for place in (0, 1)
-    ]
-    record(folder / "new", replace(RUN, id="audit", request="audit --between-runs", sources=SOURCES), *repeats)
     shutil.copytree(folder / "new", folder / "altered")
     (folder / "altered" / MACHINE.name / "20260103T030405" / "outcomes.jsonl.gz").write_bytes(b"edited")
     for index in range(1, 5):

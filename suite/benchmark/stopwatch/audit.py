@@ -1,27 +1,21 @@
-"""The audit of the stopwatch: tables on one thread and on all cores, other stopwatches, and repeated runs."""
+"""The audit of the stopwatch: tables on one thread and on all cores, and other stopwatches."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from statistics import median
 from time import perf_counter
 
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.request import BUDGETS
 from attnsuite.benchmark.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
-from attnsuite.benchmark.stopwatch.tables import BASELINE, CONTRACT, AuditTable
+from attnsuite.benchmark.stopwatch.tables import CONTRACT, AuditTable
 from attnsuite.cases import Workload
 from attnsuite.contracts import contract
 from attnsuite.model.audit import Agreement, StopwatchAudit, Trial, percent
-from attnsuite.model.rows import Repetition
 
 Progress = Callable[[str], None]
-IDENTICAL = 3
-"""Implementations identical to the baseline in each table of a repeated run. More would add little information,
-because they share its process."""
 
 
 @dataclass(frozen=True)
@@ -60,37 +54,6 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
     if not missing_library:
         agreements += _reported(with_triton(named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
     return StopwatchAudit(trials, agreements, failed, missing_library, perf_counter() - started)
-
-
-def time_once(
-    started: str, plan: Plan, progress: Progress = lambda _: None, random: Random | None = None
-) -> list[Repetition]:
-    """Time the plan's workloads once on each of its numbers of threads, as a benchmark does, in new processes.
-
-    The baseline and each implementation timed with it have a row; failures are reported and skipped.
-    """
-    random, repeated = random or Random(), list[Repetition]()
-    for threads in sorted(plan.tables):
-        for workload in named(plan.workloads):
-            table = AuditTable(0, workload, threads, IDENTICAL, slowdowns=())
-            table.measure(plan.budget, random)
-            rows = list(_rows(started, table))
-            progress(f"{workload.name}, threads {threads}: {', '.join(f'{row.ratio:.3f}' for row in rows[1:])}")
-            for failure in table.failed:
-                progress(f"not timed: {failure}")
-            repeated += rows
-    return repeated
-
-
-def _rows(started: str, table: AuditTable) -> Iterator[Repetition]:
-    """The median time of each entry, and its median over rounds as a multiple of the baseline's."""
-    seconds = {entry.name: entry.seconds for entry in table.entries if not entry.failed and entry.seconds}
-    base = seconds.get(f"{CONTRACT}/{BASELINE}", ())
-    for place, name in enumerate(table.injected):
-        if base and name in seconds:
-            pairs = zip(seconds[name], base, strict=False)
-            ratio = math.exp(median(math.log(own / its) for own, its in pairs))
-            yield Repetition(started, table.workload.name, table.threads, place, median(seconds[name]), ratio)
 
 
 def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial], list[str]]:
