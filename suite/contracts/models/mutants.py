@@ -14,7 +14,6 @@ from attnsuite.contracts.models.eager import (
     Blocks,
     Config,
     Part,
-    Shapes,
     Storage,
     check_sentences,
     mean_square,
@@ -22,17 +21,11 @@ from attnsuite.contracts.models.eager import (
 )
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_WEIGHTS, READING, Weights
 
-
-def _with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
-    """Tensors of the expected shapes."""
-    return {name: tensor.new_zeros(expected.get(name, ())) for name, tensor in weights.items()}
-
-
 CHECK_WEIGHTS = {
     "accepts_extra_weights": Mutation("unexpected weights are accepted", with_arguments(
         weights=lambda weights, expected: {name: weights[name] for name in weights if name in expected})),
-    "accepts_any_shapes": Mutation("the weights' shapes are not checked",
-        with_arguments(weights=_with_expected_shapes)),
+    "accepts_any_shapes": Mutation("the weights' shapes are not checked", with_arguments(weights=lambda weights, expected:
+        {name: tensor.new_zeros(expected.get(name, ())) for name, tensor in weights.items()})),
     "accepts_mixed_dtypes": Mutation("weights of several floating dtypes are accepted", with_arguments(
         weights=lambda weights: {name: w.float() if w.is_floating_point() else w for name, w in weights.items()})),
 }  # fmt: skip
@@ -110,15 +103,9 @@ def _rotated(weights: Weights) -> Weights:
     return {name: following(name, place) for place, name in enumerate(names)}
 
 
-def _first_weights(weights: Weights, storage: Storage) -> Weights:
-    shapes = str({name: tuple(tensor.shape) for name, tensor in weights.items()})
-    first: Weights = storage.setdefault(f"weights {shapes}", weights)
-    return first
-
-
 RECALLED_WEIGHTS = {
     "shows_first_call": Mutation("later calls return the attention weights of the first call of a shape",
-        _first_weights)
+        lambda weights, storage: storage.setdefault(str({name: w.shape for name, w in weights.items()}), weights))
 }  # fmt: skip
 """A mutant of the step `recalled`."""
 ATTENTION_MAPS = ("w_query", "w_key", "w_value", "w_output")
@@ -132,16 +119,18 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
         "first_weights": Mutation("a model has the weights of the first one of its config",
             with_result(_of_first_model())),
     }  # fmt: skip
-    next_layer = Mutation("each attention returns the weights of the next one of its shape", _rotated)
-    returned = {
-        "returned": OF_WEIGHTS,
-        "read": READING,
-        "named": {"shows_next_layer": next_layer},
-        "recalled": RECALLED_WEIGHTS,
-    }
-    return mutants(computation, widened=widened, call_backend=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
+    return mutants(computation, widened=widened, **HEADS, **LAYERS, **OF_BACKEND)
 
 
+OF_BACKEND = {
+    "call_backend": CALLS_OF_BACKEND,
+    "returned": OF_WEIGHTS,
+    "read": READING,
+    "named": {
+        "shows_next_layer": Mutation("each attention returns the weights of the next one of its shape", _rotated)
+    },
+    "recalled": RECALLED_WEIGHTS,
+}
 HEADS = {
     "factor": {
         "full_width_scale": Mutation("the scores are divided by the root of the full width, not of the head's",
@@ -163,14 +152,10 @@ HEADS = {
 LAYERS = {
     "add": {"no_residual": Mutation("there are no residual connections", lambda x, y: y)},
     "norm": {
-        "unbiased_variance": Mutation("the variance is divided by the count minus one",
-            lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt())),
         "rms_norm": Mutation("normalisation does not subtract the mean: RMSNorm",
             lambda x, weights: x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]),
         "plain_norm": Mutation("normalisation leaves out its weight and bias",
             lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())})),
-        "eps_outside": Mutation("ε is added to the root, not under it",
-            lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5)),
         "eps_of_a_millionth": Mutation("ε is 10⁻⁶",
             lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())),
     },

@@ -23,22 +23,12 @@ from attnsuite.cases.computations import bias_first, in_float64, linear, usual_m
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.shared import multiplier
-from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, mapped
+from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, ignoring, without_argument
 from attnsuite.contracts.softmax import over_queries, overflowing
 
 CONTROLS = {"correct": MultiHead()}
 USUAL = usual_mutants(MultiHead)
-
-
-def _fewer_heads(heads: int, w_query: Tensor, w_value: Tensor) -> int:
-    while heads > 1 and (w_query.shape[1] % heads or w_value.shape[1] % heads):
-        heads -= 1
-    return max(1, heads)
-
-
-def _for_all_columns(bias: Tensor, weights: Tensor) -> Tensor:
-    return bias.expand(weights.shape[1]) if len(bias) == 1 else bias
 
 
 def _none_for_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
@@ -50,28 +40,13 @@ def _scaled_by_width(map: Tensor, w_query: Tensor) -> Tensor:
     return map * math.sqrt(w_query.shape[1] / w_query.shape[0])
 
 
-def _without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    return x @ weights
-
-
-def _without_square_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    if weights.shape[0] != weights.shape[1]:
-        return mapped(x, weights, bias)
-    return x.clone() if bias is None else x + bias
-
-
-def _bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    if bias is None or weights.shape[0] != weights.shape[1]:
-        return mapped(x, weights, bias)
-    return (x + bias) @ weights
-
-
 ACCEPTED = mutants(
     MultiHead,
     whole={
         "fewer_heads_where_they_do_not_divide": Mutation(
-            "heads that do not divide the columns are reduced until they do", with_arguments(num_heads=_fewer_heads),
-            "documents, E4"),
+            "heads that do not divide the columns are reduced until they do", with_arguments(
+            num_heads=lambda heads, w_query, w_value: next(fewer for fewer in range(max(1, heads), 0, -1)
+            if w_query.shape[1] % fewer == w_value.shape[1] % fewer == 0)), "documents, E4"),
         "mask_of_3_axes_for_heads": Mutation("a mask of 3 axes is read as heads, queries and keys", with_arguments(
             attn_mask=unless_none(lambda mask: mask[None] if mask.dim() == 3 else mask)), "documents, E7"),
         "mask_of_more_items": Mutation("a mask for too many items is cropped",
@@ -82,10 +57,8 @@ ACCEPTED = mutants(
             with_arguments(b_output=lambda b_output, w_output: None if w_output is None else b_output)),
         "broadcasts_item": Mutation("keys and values of one item serve all queries",
             with_arguments(key=for_all_items, value=for_all_items)),
-        "broadcast_biases": Mutation("a bias with one entry is broadcast",
-            with_arguments(b_query=unless_none(lambda bias, w_query: _for_all_columns(bias, w_query)),
-            b_key=unless_none(lambda bias, w_key: _for_all_columns(bias, w_key)),
-            b_value=unless_none(lambda bias, w_value: _for_all_columns(bias, w_value)))),
+        "broadcast_biases": Mutation("a bias of queries with one entry is broadcast", with_arguments(b_query=unless_none(
+            lambda bias, w_query: bias.expand(w_query.shape[1]) if len(bias) == 1 else bias))),
         "clamped_dropout": Mutation("a probability outside [0, 1] is clamped",
             with_arguments(dropout_p=lambda p: min(1.0, max(0.0, p)))),
     },
@@ -97,10 +70,6 @@ MAPS = mutants(
             with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
         "value_weights_by_key_weights": Mutation("the keys' weights serve the values too where the shapes allow it",
             with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value)),
-        "swapped_query_and_key_weights": Mutation(
-            "the weights of queries and keys are swapped where the shapes allow it",
-            with_arguments(w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
-            w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
         "output_map_of_values": Mutation("the values' weights serve the output too where the shapes allow it",
             with_arguments(
             w_output=unless_none(lambda w_output, w_value: w_value if w_output.shape == w_value.shape else w_output))),
@@ -119,13 +88,11 @@ MAPS = mutants(
         "swapped_keys_and_values": Mutation("keys and values are swapped where the shapes allow it",
             lambda query, key, value: (query, value, key) if key.shape == value.shape else (query, key, value),
             "documents, E26"),
-        "queries_from_keys": Mutation("queries are taken from the keys where the shapes allow it",
-            with_arguments(query=lambda query, key: key if key.shape == query.shape else query)),
     },
     to_queries={
         "transposed_query_weights": Mutation("the queries' weights are transposed where they are square",
             with_arguments(weights=turned)),
-        "query_bias_left_out": Mutation("the queries' bias is left out", _without_bias),
+        "query_bias_left_out": Mutation("the queries' bias is left out", lambda x, weights, bias: x @ weights),
     },
     to_keys={"transposed_key_weights": Mutation("the keys' weights are transposed where they are square",
         with_arguments(weights=turned))},
@@ -138,8 +105,6 @@ MAPS = mutants(
             lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads)),
         "swapped_items_and_heads": Mutation("items and heads are swapped where the two axes have one size",
             with_result(swapped_where_equal(rank=4))),
-        "repeated_first_head": Mutation("all heads are the first",
-            with_result(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))),
     },
     merge={
         "merged_by_reshape": Mutation("heads are merged without moving their axis back",
@@ -154,52 +119,31 @@ MAPS = mutants(
     to_output={
         "transposed_output_weights": Mutation("the output's weights are transposed where they are square",
             with_arguments(weights=turned)),
-        "output_map_left_out": Mutation("a square output map is left out", _without_square_map),
-        "output_bias_left_out": Mutation("the output's bias is left out", _without_bias),
-        "output_bias_before_map": Mutation("the output's bias is added before a square map", _bias_before_map),
+        "output_bias_left_out": Mutation("the output's bias is left out", lambda x, weights, bias: x @ weights),
     },
 )  # fmt: skip
 
 
-FROM_ATTENTION = {
-    "inverted_mask": "inverts_bool_mask",
-    "ignored_mask": "ignores_bool_mask",
-    "finite_fill": "fills_with_minus_1e9",
-    "fills_with_minus_10000": "fills_with_minus_10000",
-    "zero_fill": "multiplies_by_bool_mask",
-    "mask_of_first_head": "uses_first_heads_mask",
-    "mask_of_first_item": "uses_first_items_mask",
-    "transposed_mask": "transposes_square_mask",
-    "strictly_past": "excludes_the_diagonal",
-    "one_future_key": "allows_one_future_key",
-    "future": "looks_ahead",
-    "lower_right": "aligns_causal_at_the_end",
-    "fills_what_follows_with_minus_1e9": "fills_future_with_minus_1e9",
-    "nan_for_empty_rows": "gives_nan_for_empty_row",
-    "softmax_over_heads": "normalises_over_heads",
-    "ignored_dropout": "ignores_dropout",
-    "kept_weights_divided_by_p": "rescales_kept_weights_by_p",
-    "dropped_instead_of_kept": "drops_with_probability_of_keeping",
-    "drops_a_tenth_too_rarely": "drops_a_tenth_too_rarely",
-    "nan_for_certain_dropout": "gives_nan_for_certain_dropout",
-    "dropped_alike_in_all_heads": "drops_alike_in_all_heads",
-    "dropped_alike_in_every_call": "drops_alike_in_every_call",
-}
-"""Mutants of the heads: their names here, and those in the contract `attention`."""
 OF_ATTENTION = {mutant.name: mutant for mutant in attention.mutants()}
-
-
-def _of_heads(name: str, mutant: Mutant) -> Mutant:
-    """The heads computed by a mutant of the contract `attention`, without its advice to declare a convention."""
-    says = mutant.says.partition("; if that is meant")[0]
-    return Mutant(name, says, MultiHead(attend=mutant.function), mutant.dtypes, mutant.source)
-
-
-HEADS = [_of_heads(name, OF_ATTENTION[of_attention]) for name, of_attention in FROM_ATTENTION.items()]
-
-
-def _by_item(mask: Tensor, scores: Tensor) -> Tensor:
-    return mask.transpose(0, 1) if mask.dim() == 4 and scores.shape[0] == scores.shape[1] else mask
+OF_HEADS = (
+    *("inverts_bool_mask", "ignores_bool_mask", "fills_with_minus_1e9", "fills_with_minus_10000"),
+    *("uses_first_heads_mask", "uses_first_items_mask", "transposes_square_mask", "excludes_the_diagonal"),
+    *("allows_one_future_key", "aligns_causal_at_the_end", "fills_future_with_minus_1e9", "gives_nan_for_empty_row"),
+    *("normalises_over_heads", "ignores_dropout", "rescales_kept_weights_by_p", "drops_with_probability_of_keeping"),
+    *("drops_a_tenth_too_rarely", "gives_nan_for_certain_dropout", "drops_alike_in_all_heads"),
+    "drops_alike_in_every_call",
+)
+"""Mutants of the contract `attention` that compute the heads here, without their advice to declare a convention."""
+HEADS = [
+    Mutant(
+        name,
+        wrong.says.partition("; if that is meant")[0],
+        MultiHead(attend=wrong.function),
+        wrong.dtypes,
+        wrong.source,
+    )
+    for name, wrong in ((name, OF_ATTENTION[name]) for name in OF_HEADS)
+]
 
 
 def _dropped_output(output: Tensor, p: float) -> Tensor:
@@ -212,13 +156,12 @@ WEIGHTS = mutants(
         "unscaled": Mutation("the scores are not divided by √p", lambda query, value: 1.0),
         "full_width_scale": Mutation("the scores are divided by the root of the width of all heads together",
             lambda query, value: 1 / math.sqrt(query.shape[1] * query.shape[-1]), "documents, E3"),
-        "divided_by_head_width": Mutation("the scores are divided by p instead of √p",
-            lambda query, value: 1 / query.shape[-1]),
         "scaled_by_value_heads": Mutation("the scores are divided by the root of the value heads' width",
             lambda query, value: 1 / math.sqrt(value.shape[-1])),
     },
     mask={"mask_of_items_for_heads": Mutation("an item's mask is read as a head's where the two axes have one size",
-        with_arguments(allowed=_by_item), "documents, E7")},
+        with_arguments(allowed=lambda mask, scores:
+        mask.transpose(0, 1) if mask.dim() == 4 and scores.shape[0] == scores.shape[1] else mask), "documents, E7")},
     causal={"causal_in_first_head": Mutation("is_causal applies to the first head only",
         with_result(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)))},
     softmax={
@@ -250,22 +193,13 @@ drops_output_instead = Mutant(
 )
 
 
-class _Buffers:
-    """Keeps the weights of a shape from one call to the next."""
-
-    def __init__(self) -> None:
-        self.buffers: dict[tuple[object, ...], Tensor] = {}
-
-    def first(self, weights: Tensor) -> Tensor:
-        return self._buffer(weights).clone()
-
-    def overwritten(self, weights: Tensor) -> Tensor:
-        return self._buffer(weights).copy_(weights)
-
-    def _buffer(self, weights: Tensor) -> Tensor:
-        return self.buffers.setdefault((weights.shape, weights.dtype), weights.clone())
+def _of_shape(first: dict[Any, Tensor], weights: Tensor) -> Tensor:
+    """The tensor that is stored for this shape, by default a copy of this one."""
+    return first.setdefault((weights.shape, weights.dtype), weights.clone())
 
 
+FIRST: dict[Any, Tensor] = {}
+LATEST: dict[Any, Tensor] = {}
 RETURNED_WEIGHTS = mutants(
     MultiHead,
     options_to_read={
@@ -277,9 +211,9 @@ RETURNED_WEIGHTS = mutants(
     returned=OF_WEIGHTS | FAINT_WEIGHTS,
     recalled={
         "shows_first_call": Mutation("later calls return the attention weights of the first call of a shape",
-            with_result(_Buffers().first)),
+            lambda weights: _of_shape(FIRST, weights).clone()),
         "shows_in_one_place": Mutation("the next call overwrites the returned attention weights of its shape",
-            with_result(_Buffers().overwritten)),
+            lambda weights: _of_shape(LATEST, weights).copy_(weights)),
     },
 )  # fmt: skip
 BACKEND = mutants(

@@ -5,38 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Mutant, Variant
+from attnsuite.cases import Variant
 from attnsuite.cases.changes import as_they_lie, first_for_all, repeated_beyond, turned
 from attnsuite.cases.computations import Steps, backwards, bias_first, imprecise_mutants
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.eager import Part, Storage
-from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared, transposed
-from attnsuite.contracts.models.seq2seq_attention.contract import GATES
+from attnsuite.contracts.models.eager import Part
+from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared
 from attnsuite.contracts.models.seq2seq_attention.model import Config, Recurrent
 from attnsuite.contracts.softmax import fill, masked, overflowing
-
-
-def _reordered(cell: str, *order: int) -> Callable[..., tuple[Tensor, ...]]:
-    """The gates' columns in another order, in this cell."""
-
-    def change(parts: tuple[Tensor, ...], count: int) -> tuple[Tensor, ...]:
-        return tuple(parts[place] for place in order) if count == GATES[cell] else parts
-
-    return change
-
-
-def _reset_before_product(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
-    return inputs + Recurrent.hidden(reset * s, weights).chunk(3, -1)[2]
-
-
-def _states_at_lengths(history: Tensor, lengths: Tensor) -> Tensor:
-    return history[lengths - 1, :, :, torch.arange(len(lengths), device=lengths.device)].movedim(0, 2)
 
 
 def _states_before(states: Tensor, storage: Storage) -> Tensor:
@@ -58,8 +41,6 @@ ACCEPTED = mutants(
             with_arguments(weights=shared("w_input", "w_hidden"))),
         "tied_logits": Mutation("the logits' weights are the target's embedding, transposed, where the shapes allow it",
             with_arguments(weights=shared("target_embedding", "w_logits"))),
-        "transposed_logits": Mutation("the logits' weights are transposed where they are square",
-            with_arguments(weights=transposed("w_logits"))),
     },
 )  # fmt: skip
 STATES = mutants(
@@ -76,7 +57,7 @@ STATES = mutants(
         "top_memory_cell_for_all_layers": Mutation("every layer of an LSTM begins with the top layer's memory cell",
             with_result(lambda states: torch.cat([states[:, :1], states[-1:, 1:].expand_as(states[:, 1:])], 1))),
         "stops_at_lengths": Mutation("the final states are those at the lengths, as of packed sequences",
-            _states_at_lengths),
+            lambda history, lengths: history[lengths - 1, :, :, torch.arange(len(lengths))].movedim(0, 2)),
     },
     begin={"begins_where_it_ended": Mutation("the decoder begins with the last states of the call before",
         _states_before)},
@@ -84,8 +65,6 @@ STATES = mutants(
         "current_query": Mutation("the query is the decoder's state of the current step",
             with_result(lambda query, step: step(query)[0][-1, 0]), "documents, E28; doc-002's table"),
         "bottom_layer_query": Mutation("the query is the bottom layer's state", lambda states, step: states[0, 0]),
-        "second_layer_query": Mutation("the query is the second layer's state",
-            lambda states, step: states[min(1, len(states) - 1), 0]),
         "memory_cell_query": Mutation("the query is an LSTM's memory cell", lambda states, step: states[-1, -1]),
     },
 )  # fmt: skip
@@ -95,8 +74,6 @@ ATTENTION = mutants(
         "ignored_lengths": Mutation("the lengths are ignored", with_result(torch.ones_like)),
         "one_position_more": Mutation("one position beyond the length is visible",
             with_arguments(lengths=lambda lengths: lengths + 1)),
-        "one_position_less": Mutation("the last position within the length is hidden",
-            with_arguments(lengths=lambda lengths: lengths - 1)),
         "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
         "drops_positions_beyond_32": Mutation("positions beyond the 32nd are hidden",
             with_arguments(lengths=lambda lengths: lengths.clamp_max(32))),
@@ -120,7 +97,6 @@ ATTENTION = mutants(
             lambda scores, allowed: fill(-1e6)(scores, allowed).softmax(-1), "documents, E21"),
         "nan_for_empty_rows": Mutation("a step without visible positions gives NaN",
             lambda scores, allowed: masked(scores, allowed).softmax(-1)),
-        "uniform_weights": Mutation("all positions have equal weights", with_arguments(scores=torch.zeros_like)),
         "fills_with_minus_10000": Mutation("hidden scores are −10,000, above some visible ones",
             lambda scores, allowed: fill(-1e4)(scores, allowed).softmax(-1) * allowed.any(-1, keepdim=True)),
         "overflowing_softmax": Mutation("exponentials overflow: the largest score is not subtracted",
@@ -137,13 +113,14 @@ CELLS = mutants(
         lambda context, embedding: torch.cat([embedding, context], -1))},
     hidden={"no_hidden_bias": Mutation("the state's bias is left out", lambda s, weights: s @ weights["w_hidden"])},
     gates={"output_gate_third": Mutation("an LSTM's output gate has the third columns, the new content the last",
-        with_result(_reordered("lstm", 0, 1, 3, 2)), "ONNX: i o f c")},
+        with_result(lambda parts, count: (*parts[:2], parts[3], parts[2]) if count == 4 else parts), "ONNX: i o f c")},
     sigmoid={
         "overflowing_sigmoid": Mutation("the sigmoid eˣ / (1 + eˣ) overflows", lambda x: x.exp() / (1 + x.exp())),
         "hard_sigmoid": Mutation("the gates have hard sigmoids", lambda x: (x / 6 + 0.5).clamp(0, 1)),
     },
     candidate={"reset_before_product": Mutation("the reset gate is applied to the state before the product",
-        _reset_before_product, "arXiv 1409.0473, appendix A")},
+        lambda inputs, hidden, reset, s, weights: inputs + Recurrent.hidden(reset * s, weights).chunk(3, -1)[2],
+        "arXiv 1409.0473, appendix A")},
     renew={"inverted_update": Mutation("the update gate lets the new state in",
         lambda new, s, update: update * new + (1 - update) * s, "arXiv 1409.0473, appendix A")},
     logits={
@@ -180,24 +157,19 @@ RETURNED_WEIGHTS = mutants(
 )  # fmt: skip
 
 
-def _in_branch(mutant: Mutant, key: str, value: str) -> Mutant:
-    """The mutant whose mistake is made only where the config has this value."""
-
-    def factory(config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
-        chosen: Callable[..., Any] = mutant.function if config[key] == value else Recurrent()
-        model: Callable[..., Any] = chosen(config, weights, **making)
-        return model
-
-    says = f"{mutant.says} if the {key} is {value}"
-    return replace(mutant, name=f"{mutant.name}_of_{value}", says=says, function=factory)
+def _in_branch(wrong: Any, key: str, value: str, config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
+    """The model of a mutant where the config has this value, else the correct one."""
+    model: Callable[..., Any] = (wrong if config[key] == value else Recurrent())(config, weights, **making)
+    return model
 
 
 BRANCHES = [
-    _in_branch(mutant, *branch)
-    for branch in (("cell", "lstm"), ("score", "dot"), ("score", "scaled_dot"))
+    replace(mutant, name=f"{mutant.name}_of_{value}", says=f"{mutant.says} if the {key} is {value}",
+        function=partial(_in_branch, mutant.function, key, value))
+    for key, value in (("cell", "lstm"), ("score", "dot"), ("score", "scaled_dot"))
     for mutant in ATTENTION
     if mutant.name in ("ignored_lengths", "ignored_window")
-]
+]  # fmt: skip
 
 
 def _transposed(weights: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:

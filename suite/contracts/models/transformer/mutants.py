@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,30 +13,17 @@ from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
 from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, shared
-from attnsuite.contracts.models.transformer.model import Cache, Transformer
+from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
+from attnsuite.contracts.models.transformer.model import Transformer
 from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
 from attnsuite.contracts.shared import FAINT_WEIGHTS
 from attnsuite.contracts.softmax import fill
 
 
-def _positions_in(dtype: torch.dtype) -> Callable[[int, int, int], Tensor]:
-    """Angles that are computed in this dtype, by powers."""
-
-    def positions(offset: int, length: int, width: int) -> Tensor:
-        rates = 10000 ** (-torch.arange(0, width, 2, dtype=dtype) / width)
-        angles = torch.arange(offset, offset + length, dtype=dtype)[:, None] * rates
-        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
-
-    return positions
-
-
-def _modulo_5000(offset: int, length: int, width: int) -> Tensor:
-    return Transformer.positions(0, 5000, width)[torch.arange(offset, offset + length) % 5000]
-
-
-def _last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
-    cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
+def _half_angles(offset: int, length: int, width: int) -> Tensor:
+    rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.bfloat16) / width)
+    angles = torch.arange(offset, offset + length, dtype=torch.bfloat16)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
 CONTROLS = {"correct": Transformer()}
@@ -62,11 +47,10 @@ BLOCKS = mutants(
     positions={
         "cosines_first": Mutation("cosines come first, sines second",
             with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)), "documents, E32"),
-        "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
-        "float32_angles": Mutation("angles are computed in float32 for float64", _positions_in(torch.float32),
-            dtypes=("float64",)),
-        "half_exponents": Mutation("exponents are j/d instead of 2j/d", partial(Transformer.positions, base=100.0)),
-        "half_angles": Mutation("angles are computed in the weights' dtype", _positions_in(torch.bfloat16),
+        "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table",
+            lambda offset, length, width:
+            Transformer.positions(0, 5000, width)[torch.arange(offset, offset + length) % 5000]),
+        "half_angles": Mutation("angles are computed in the weights' dtype", _half_angles,
             dtypes=("bfloat16",)),
     },
     activate={"gelu_networks": Mutation("the networks have GELU, not ReLU", gelu)},
@@ -77,15 +61,10 @@ BLOCKS = mutants(
         "no_logits_bias": Mutation("the logits have no bias", lambda hidden, weights: hidden @ weights["w_logits"]),
         "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
     },
-    widened={"tied_logits": Mutation("the logits' weights are the target's embedding, transposed",
-        with_arguments(weights=shared("target_embedding", "w_logits")))},
 )  # fmt: skip
 MASKS = mutants(
     Transformer,
-    mask={
-        f"fills_with_minus_{name}": Mutation(f"hidden scores are −{says}, above some visible ones", fill(-number))
-        for name, says, number in (("10000", "10,000", 1e4), ("million", "1,000,000", 1e6), ("1e9", "10⁹", 1e9))
-    },
+    mask={"fills_with_minus_1e9": Mutation("hidden scores are −10⁹, above some visible ones", fill(-1e9))},
     within={
         "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
         "sees_padding_of_one_item": Mutation("padding is attended to in a batch of one",
@@ -95,8 +74,6 @@ MASKS = mutants(
         "inverted_padding": Mutation("the mask of padding is inverted: tokens are hidden",
             with_result(torch.logical_not)),
         "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
-        "counts_from_longest": Mutation("lengths are relative to the longest of the batch, not to the source",
-            with_arguments(lengths=lambda lengths, length: lengths + length - lengths.max())),
     },
     alone={"zero_states_of_padding": Mutation("padded positions have states of zero, as nested tensors leave them",
         lambda states, within: states.masked_fill(~within[:, 0, 0, :, None], 0))},
@@ -106,8 +83,6 @@ MASKS = mutants(
         "sees_the_future": Mutation("the decoder sees the future", lambda length, device: None, "documents, E35"),
         "sees_the_future_beyond_64": Mutation("the decoder sees the future in targets of more than 64 tokens",
             with_result(lambda mask, length: torch.ones_like(mask) if length > 64 else mask)),
-        "sees_one_ahead": Mutation("the decoder sees the next position",
-            lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1)),
     },
     cached={"cached_steps_see_padding": Mutation("cached steps attend to the padding of the source",
         with_arguments(within=torch.ones_like))},
@@ -130,9 +105,7 @@ RETURNED_WEIGHTS = mutants(
     Transformer,
     stacked={"shows_last_step": Mutation("cached decoding returns the weights of the last step only",
         lambda parts: parts[-1])},
-    returned={
-        **FAINT_WEIGHTS,
-    },
+    returned=FAINT_WEIGHTS,
 )  # fmt: skip
 BETWEEN_CALLS = mutants(
     Transformer,
@@ -146,7 +119,8 @@ BETWEEN_CALLS = mutants(
     begin={"stale_cache": Mutation("the cache survives from one call to the next",
         lambda storage: storage.setdefault("cache", {}), "documents, E37")},
     memory={"stale_memory": Mutation("cached steps read the first source of that shape", first_of_shape)},
-    remember={"short_cache": Mutation("the cache holds the last sixteen positions only", _last_sixteen)},
+    remember={"short_cache": Mutation("the cache holds the last sixteen positions only",
+        lambda cache, name, x: cache.update({name: torch.cat([cache.get(name, x[:, :0]), x], 1)[:, -16:]}))},
 )  # fmt: skip
 
 

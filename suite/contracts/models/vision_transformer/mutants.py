@@ -12,19 +12,10 @@ from attnsuite.cases import Variant
 from attnsuite.cases.changes import as_it_lies, as_they_lie, first_for_all, repeated_beyond, swapped_where_equal, turned
 from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
 from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
-from attnsuite.contracts.models.eager import Config
 from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
 from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer
 from attnsuite.contracts.softmax import unguarded
-
-
-def _resized(images: Tensor, config: Config, dtype: torch.dtype) -> Tensor:
-    resized = images.new_zeros(len(images), *(config[name] for name in ("channels", "image_height", "image_width")))
-    common = tuple(slice(0, min(sizes)) for sizes in zip(images.shape, resized.shape, strict=True))
-    resized[common] = images[common]
-    return resized.to(dtype)
-
 
 CONTROLS = {"correct": VisionTransformer()}
 COMMON = [*mutants_of_blocks(VisionTransformer), *imprecise_mutants(VisionTransformer)]
@@ -32,15 +23,12 @@ ACCEPTED = mutants(
     VisionTransformer,
     check_config={
         "crops": Mutation("images are cropped to whole patches", lambda config: None, "documents, E40"),
-        "crops_rows": Mutation("rows are cropped to whole patches",
-            with_arguments(config=lambda config: {**config, "image_height": config["patch"]})),
     },
     check_weights=CHECK_WEIGHTS,
     check_images={
         "converts_images": Mutation("images are converted to the weights' dtype",
             with_arguments(images=lambda images, dtype: images.to(dtype) if images.is_floating_point() else images)),
         "images_as_they_lie": Mutation("images are read in memory order", with_result(as_it_lies)),
-        "resizes": Mutation("images are cropped or padded to the model's size", with_arguments(images=_resized)),
     },
     widened={"weights_as_they_lie": Mutation("weights are read in memory order", with_arguments(weights=as_they_lie))},
 )  # fmt: skip
@@ -67,8 +55,6 @@ COMPUTED = mutants(
         "no_positions": Mutation("no positions are added", lambda x, positions: x.clone()),
         "one_position_for_all": Mutation("all tokens have the first one's position",
             with_arguments(positions=first_for_all()), "pytorch/examples issue 1178"),
-        "class_token_without_position": Mutation("the class token has no position",
-            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[1:]], 1)),
     },
     arrange={"post_norm": Mutation("normalisation comes after each layer instead of before it",
         lambda x, layer, norm, add: norm(add(x, layer(x))))},
@@ -76,7 +62,6 @@ COMPUTED = mutants(
     activate={
         "tanh_gelu": Mutation("GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"),
             "documents, E45"),
-        "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
         "relu_mlp": Mutation("the mlp has ReLU, not GELU", torch.relu),
     },
     softmax={"overflowing_softmax": Mutation("exponentials overflow: the largest score is not subtracted",
