@@ -154,6 +154,7 @@ MUTANTS = [
         gelu={
             "tanh_gelu": Mutation("GELU is taken in its tanh form", lambda x: gelu(x, approximate="tanh"),
                 "documents, E45", ("float32", "float64")),
+            "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
             "quick_gelu": Mutation("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
         },
         second={

@@ -240,6 +240,8 @@ MUTANTS = usual_mutants(Additive)
 MUTANTS += mutants(
     Additive,
     whole={
+        "tanh_of_each_term": Mutation("tanh is taken of the query's part and of the key's, and then they are added",
+            Additive(join=lambda queries, keys: Additive.join(queries.tanh(), keys.tanh()), activate=torch.clone)),
         "accepts_more_values": Mutation("values beyond the keys are cut off instead of refused",
             with_arguments(value=lambda value, key: value[:, : key.shape[1]])),
         "broadcasts_feature": Mutation("one feature of the keys serves all features of the queries", with_arguments(

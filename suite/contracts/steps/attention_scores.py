@@ -177,6 +177,7 @@ def cases() -> list[Case]:
         *(case(f"mask/{score}", "a mask of each item", PRECISE, score=score, lead=(2,), mask=random_mask(2, 5, 7))
             for score in SCORES),
         case("size/keys", "129 keys, one more than a tile of 128", keys=129),
+        case("size/width", "a width in which single precision shows", width=301),
         case("size/no_keys", "no key to score", keys=0),
         case("size/no_queries", "no query to score", queries=0),
         case("numerics/small", "features where tanh is its argument", score="additive", size=1e-2),

@@ -464,6 +464,7 @@ MUTANTS += mutants(
     },
     past={
         "strictly_past": Mutation("the own position is hidden too", with_result(lambda x: x.tril(-1)), "documents, E9"),
+        "sees_one_ahead": Mutation("one key ahead is seen", lambda x: x.new_ones(x.shape[-2:]).tril(1) > 0),
         "lower_right": Mutation("the rule is aligned at the lower right",
             lambda x: past(x, torch.arange, "lower_right")),
         "future": Mutation("the past is hidden, not the future", lambda x: x.new_ones(x.shape[-2:]).triu() > 0),

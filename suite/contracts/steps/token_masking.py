@@ -519,6 +519,8 @@ MUTANTS += mutants(
             lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1), "BERT's own data"),
     },
     choose={
+        "selects_ten_percent": Mutation("10 % are selected where 15 % should be",
+            with_arguments(share=lambda share: 0.1 if share == 0.15 else share)),
         "selects_a_tenth_too_rarely": Mutation("a tenth fewer tokens are selected than the share says",
             with_arguments(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share)),
         "same_for_all_items": Mutation("the same places are selected in all items",
@@ -538,6 +540,7 @@ MUTANTS += mutants(
             lambda selected, source: torch.full(selected.shape, MASK), "documents, E10"),
         "none_kept": Mutation("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
         "none_random": Mutation("nothing becomes a random token: 20 % stay as they are", fated_by(0.8, 0.0)),
+        "ninety_masked": Mutation("90 %, 5 % and 5 % meet their fates", fated_by(0.9, 0.05)),
         "one_fate_for_a_call": Mutation("one draw decides the fate of all that is selected in a call",
             lambda selected, source: Corrupting.fates(selected[:1, :1], source).expand_as(selected)),
         "eleven_random": Mutation("80 %, 11 % and 9 % meet their fates", fated_by(0.8, 0.11)),

@@ -93,6 +93,7 @@ def sizes() -> Iterator[Case]:
     everything |= {"queries": 66, "keys": 67, "out_width": 5, "biases": BIASES}
     self_attention = case("bias/one_input", "self-attention of one tensor", keys=5, biases=INPUT_BIASES)
     says, mask = "all options and sizes beyond tiles", random_mask(1, 12, 66, 67)
+    yield case("heads/many", "more heads than a head has columns", num_heads=12, head_width=2)
     yield case("heads/many_masked", f"{says}, under a mask", PRECISE, mask=mask, **everything)
     yield case("heads/many_causal", f"{says}, causal", PRECISE, is_causal=True, **everything)
     yield case("widths/query", "queries wider than all heads together", query_width=18)
@@ -109,13 +110,16 @@ def one_sequence() -> list[Case]:
     long = {"queries": 70, "keys": 70, "num_heads": 3}
     return [
         case("heads/one_sequence", "self-attention, 12 heads", **SELF | {"num_heads": 12, "head_width": 2}),
+        case("heads/one_item", "self-attention of one item with one head", **SELF | {"batch": 1, "num_heads": 1}),
         case("heads/square_sequence", "as many items as heads and positions", **SELF | square),
         case("output_map/biased_sequence", "self-attention, all biases and a square map", **mapped),
+        case("output_map/one_sequence", "self-attention, a square map", **SELF, out_width=8),
         case("mask/one_sequence", "self-attention, lengths", mask=lambda _: valid([3, 4], 5)[:, None], **SELF),
         case("mask/of_sequence", "self-attention, two axes: the same for all items", mask=random_mask(5, 5), **SELF),
         case("causal/one_sequence", "self-attention", is_causal=True, **SELF),
         case("output_map/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped),
         case("causal/long_sequence", "self-attention of 70 positions", is_causal=True, **SELF | long),
+        case("numerics/one_sequence", "large scores", PRECISE, is_causal=True, peak=400.0, **SELF),
         case("weights/causal_sequence", "the same, causal", need_weights=True, is_causal=True, **SELF),
         repeated(case("again/one_sequence", "self-attention three times", PRECISE, is_causal=True, **SELF)),
     ]  # fmt: skip
@@ -127,6 +131,7 @@ def masks() -> list[Case]:
     single = {"queries": 1, "num_heads": 1, "head_width": 8}
     low_scores = "visible scores below −10⁴ in one item, below −10⁹ in the other"
     return [
+        case("mask/whole", "a mask for each query of each head of each item", mask=random_mask(2, 2, 5, 7)),
         case("mask/by_item", "lengths: the same for all heads and queries", mask=lambda _: valid([3, 6], 7)[:, None]),
         case("mask/by_query", "two axes: the same for all items and heads", mask=random_mask(5, 7)),
         case("mask/as_many_items", "two axes belong to queries and keys, not to items", queries=2,

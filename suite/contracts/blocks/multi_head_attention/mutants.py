@@ -119,6 +119,8 @@ MAPS = mutants(
     to_output={
         "transposed_output_weights": Mutation("the output's weights are transposed where they are square",
             with_arguments(weights=turned)),
+        "output_map_left_out": Mutation("a square output map is left out", with_arguments(weights=lambda weights:
+            torch.eye(len(weights), dtype=weights.dtype) if len(weights) == weights.shape[1] else weights)),
         "output_bias_left_out": Mutation("the output's bias is left out", lambda x, weights, bias: x @ weights),
     },
 )  # fmt: skip
@@ -131,7 +133,7 @@ OF_HEADS = (
     *("allows_one_future_key", "aligns_causal_at_the_end", "fills_future_with_minus_1e9", "gives_nan_for_empty_row"),
     *("normalises_over_heads", "ignores_dropout", "rescales_kept_weights_by_p", "drops_with_probability_of_keeping"),
     *("drops_a_tenth_too_rarely", "gives_nan_for_certain_dropout", "drops_alike_in_all_heads"),
-    "drops_alike_in_every_call",
+    *("drops_alike_in_every_call", "looks_ahead"),
 )
 """Mutants of the contract `attention` that compute the heads here, without their advice to declare a convention."""
 HEADS = [

@@ -16,7 +16,7 @@ from attnsuite.cases.changes import as_they_lie, first_for_all, repeated_beyond,
 from attnsuite.cases.computations import Steps, backwards, bias_first, imprecise_mutants
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.eager import Part
+from attnsuite.contracts.models.eager import Part, Storage
 from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared
 from attnsuite.contracts.models.seq2seq_attention.model import Config, Recurrent
 from attnsuite.contracts.softmax import fill, masked, overflowing

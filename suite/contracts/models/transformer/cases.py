@@ -109,6 +109,7 @@ def padding() -> list[Case]:
     """Lengths of sources."""
     low_scores = _large_scores(USUAL, generator("padding/low_scores"))
     return [
+        model("padding/none", "whole sources", lengths=(7, 7, 7)),
         model("padding/one_item", "a single padded source", dtypes=PRECISE, batch=1, lengths=(4,)),
         model("padding/long", "sources of 70 tokens, padded late and early", dtypes=PRECISE, batch=2, source=70,
             lengths=(66, 3)),
