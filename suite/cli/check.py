@@ -317,12 +317,12 @@ def _refuse_places(options: Check) -> None:
     if options.results is not None and options.seed:
         raise UsageError("--seed does not go with --results: stored outcomes are all of seed 0")
     if options.json not in (None, "-"):
-        outputs.refuse_foreign_json(Path(options.json))
+        outputs.refuse_foreign(Path(options.json), outputs.ROW)
     if options.junit is None:
         return
     if options.json is not None and Path(options.json).absolute() == Path(options.junit).absolute():
         raise UsageError(f"--json and --junit cannot both write {options.junit}")
-    outputs.refuse_foreign_junit(Path(options.junit))
+    outputs.refuse_foreign(Path(options.junit), outputs.JUNIT)
 
 
 def _interruption(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:

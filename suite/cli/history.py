@@ -8,7 +8,7 @@ from pathlib import Path
 from attnsuite.cli import requests
 from attnsuite.model import UsageError
 from attnsuite.model.garbage_collection import gc_paused
-from attnsuite.report.history import csv_text, json_text, text_lines
+from attnsuite.report.history import json_text, text_lines
 from attnsuite.results.commits import results_of
 from attnsuite.results.history import FILE, Event, History, Series, history_of, update
 
@@ -24,8 +24,6 @@ def run(options: requests.History) -> None:
     chosen = choose(_read(options), options)
     if options.format == "json":
         print(json_text(chosen))
-    elif options.format == "csv":
-        print(csv_text(chosen), end="")
     else:
         one_by_one = bool(options.words or options.workloads)
         print("\n".join(text_lines(chosen, options.results, one_by_one)))

@@ -17,33 +17,35 @@ from attnsuite.model.files import replace_bytes
 from attnsuite.report.tally import groups
 
 NAME = "attnsuite"
-"""The name of the root element, by which attnsuite recognises its own files."""
+"""The name of the root element."""
+JUNIT, ROW = b'<testsuites name="attnsuite"', b'{"implementation": '
+"""By what attnsuite recognises its own files of JUnit, and of rows; rows in results/ have no space there."""
+MOST_OPENING = 200
+"""Bytes in which that stands."""
 
 
-def refuse_foreign_junit(path: Path) -> None:
-    """Raise UsageError for a file that attnsuite did not write, and for a path that cannot be a file."""
-    if path.is_symlink() and not path.exists():
-        raise UsageError(f"--junit: {path} is a broken link; name another file")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"--junit: {path} is {'a folder' if path.is_dir() else 'no regular file'}; name a file")
-    if not path.parent.is_dir():
-        raise UsageError(f"--junit: {path} cannot be written: no folder {str(path.parent)!r}")
+def refuse_foreign(path: Path, opening: bytes) -> None:
+    """Raise UsageError for a file without this opening: attnsuite did not write it, and it may be the submission.
+
+    An empty file has nothing to lose.
+    """
     try:
-        if not path.exists() or not path.stat().st_size:  # an empty file has nothing to lose
-            return
-        root = ElementTree.parse(path).getroot()
+        if not path.parent.is_dir() or (path.is_symlink() and not path.exists()):
+            raise UsageError(f"{path} cannot be written: name a file in a folder that exists")
+        with path.open("rb") as file:
+            beginning = file.read(MOST_OPENING) if path.is_file() else b"a device"
+    except FileNotFoundError:
+        return
     except OSError as error:
-        raise UsageError(f"--junit: {path} cannot be read: {error.strerror}") from None
-    except (ElementTree.ParseError, ValueError, LookupError):  # the last two: an unknown encoding
-        root = Element("")
-    if (root.tag, root.get("name")) != ("testsuites", NAME):
-        raise UsageError(f"--junit: {path} exists and was not written by attnsuite; name another file")
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    if beginning and opening not in beginning:
+        raise UsageError(f"{path} exists and was not written by attnsuite; name another file")
 
 
 def write_interrupted_junit(path: Path) -> None:
     """Write that a check was stopped before any test ran. A file that attnsuite did not write stays as it is."""
     with suppress(UsageError):
-        refuse_foreign_junit(path)
+        refuse_foreign(path, JUNIT)
         write_junit(path, [], {}, "interrupted before any test was run")
 
 
@@ -114,34 +116,6 @@ def _seconds(number: float) -> str:
     return f"{number:.6f}"
 
 
-KEYS = frozenset({"implementation", "contract", "status"})
-"""Keys of every row; rows of the same files in results/ have no contract."""
-ABOUT = frozenset({"case", "workload"})
-"""A row has one of these keys: `case` for an outcome, `workload` for a measurement."""
-LONGEST_ROW = 2**24
-"""Bytes that are read to recognise a row. A row with all its samples and a long message is shorter."""
-
-
-def refuse_foreign_json(file: Path) -> None:
-    """Raise UsageError for a file that holds other text than rows of results: it may be the submission itself."""
-    if file.is_symlink() and not file.exists():
-        raise UsageError(f"{file} is a broken link; name another file")
-    with suppress(OSError):
-        if file.is_file() and not _holds_rows(file):
-            raise UsageError(f"{file} exists and holds no JSON rows; name another file for --json")
-
-
-def _holds_rows(file: Path) -> bool:
-    """Whether the first line is a row, or the file is empty."""
-    with file.open("rb") as opened:
-        first = opened.readline(LONGEST_ROW)
-    try:
-        keys = set(json.loads(first)) if first else set()
-        return not first or (keys >= KEYS and not ABOUT.isdisjoint(keys) and "run" not in keys)
-    except (ValueError, TypeError, RecursionError):
-        return False
-
-
 class JsonRows:
     """Writes rows as JSON lines and flushes each one, so that a crash loses no final row."""
 
@@ -153,7 +127,7 @@ class JsonRows:
         if self.target == "-":
             self._file = sys.stdout
         elif self.target is not None:
-            refuse_foreign_json(Path(self.target))
+            refuse_foreign(Path(self.target), ROW)
             try:
                 self._file = Path(self.target).open("w", encoding="utf-8")
             except OSError as error:

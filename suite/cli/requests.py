@@ -316,7 +316,7 @@ class History:
         "folders at a commit (results@COMMIT), whose runs are added",
     )
     workloads: Many = WORKLOADS
-    format: str = option("text", "--format F", "text, json or csv", one_of("text", "json", "csv"))
+    format: str = option("text", "--format F", "text or json", one_of("text", "json"))
     results: Path = RESULTS_FOLDER
 
 

@@ -30,11 +30,6 @@ class Comparison:
     high: float
     pairs: int
     verdict: str
-    autocorrelation: float = 0.0
-    """The autocorrelation of the ratios of consecutive rounds that the interval allows for."""
-    process_spread: float | None = None
-    """The between-process standard deviation of the logarithm of a time, 0 where noise explains it; None where each
-    implementation had one process."""
     why: str = ""
     """Why it is inconclusive, if not for noise alone: ROUNDS_DEPEND or PROCESSES_DIFFER."""
 
@@ -90,8 +85,7 @@ def _compared(name: str, logs: Sequence[float], level: float, tested: _Tested) -
             why = PROCESSES_DIFFER
         elif judged(plain, pairs).verdict != INCONCLUSIVE:
             why = ROUNDS_DEPEND
-    spread = tested.processes.spread(name)[0] if tested.processes.tested(name) else None
-    return replace(comparison, autocorrelation=tested.rounds[name], process_spread=spread, why=why)
+    return replace(comparison, why=why)
 
 
 def judged(logs: Interval, pairs: int, least: float = MARGIN) -> Comparison:

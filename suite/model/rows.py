@@ -452,23 +452,15 @@ class Operators(Row, frozen=True):
 
     @property
     def line(self) -> str:
-        """A short line, with PyTorch's own attention first."""
-        return self._in_words(MAX_NAMED)
-
-    @property
-    def whole(self) -> str:
-        """The line with every operator."""
-        return self._in_words(len(self.ran))
-
-    def _in_words(self, most: int) -> str:
+        """A line, with PyTorch's own attention first."""
         if not self.ran:
             recorded = f"{self.looked_at} recorded tests" if self.looked_at > 1 else "one recorded test"
             return f"operators: none of PyTorch's ran in the {recorded}; other code computed"
         attention = [name for name in self.ran if ATTENTION in name]
         names = sorted(self.ran, key=lambda name: (name not in attention, -self.ran[name], name))
         called = "PyTorch's own attention is called; " if any(name.startswith("aten::") for name in attention) else ""
-        more = f", and {len(names) - most} more" if len(names) > most else ""
-        return f"operators: {called}{self._sentence(names[:most])}{more}"
+        more = f", and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        return f"operators: {called}{self._sentence(names[:MAX_NAMED])}{more}"
 
     def _sentence(self, names: Sequence[str]) -> str:
         """`each of the 31 recorded tests ran matmul, div; some ran where (12), add (3)`."""

@@ -1,4 +1,4 @@
-"""History → lines of a terminal, JSON and CSV: steps of times and memory, and tests whose status changed."""
+"""History → lines of a terminal, and JSON: steps of times and memory, and tests whose status changed."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -6,7 +6,6 @@ from dataclasses import asdict
 from math import log
 from pathlib import Path
 
-from attnsuite.report.columns import csv_of
 from attnsuite.report.page import plain
 from attnsuite.report.units import significant, size, speed, time_unit, times
 from attnsuite.results.history import Change, History, PastRun, Series
@@ -38,30 +37,6 @@ def plain_line(line: str) -> str:
 def json_text(history: History) -> str:
     """The history as one JSON object."""
     return json.dumps(asdict(history), indent=1)
-
-
-def csv_text(history: History) -> str:
-    """A row per point of each series, with the step that begins there."""
-    runs = {(run.machine, run.id): run for run in history.runs}
-    return csv_of(COLUMNS, (row for series in history.series for row in _rows(series, runs)))
-
-
-COLUMNS = (
-    *("machine", "implementation", "contract", "table", "quantity", "baseline"),
-    *("run", "started", "commit", "value", "low", "high"),
-    *("step", "step_low", "step_high", "verdict", "marks"),
-)  # fmt: skip
-"""The columns of the CSV; the first six are fields of a series."""
-
-
-def _rows(series: Series, runs: dict[tuple[str, str], PastRun]) -> Iterator[tuple[object, ...]]:
-    shared = tuple(getattr(series, name) for name in COLUMNS[:6])
-    changes = {change.run: change for change in series.changes}
-    for point in series.points:
-        run, change = runs[series.machine, point.run], changes.get(point.run)
-        step = (change.ratio, change.low, change.high, change.verdict) if change else (None, None, None, "")
-        marks = "; ".join(change.marks if change else run.marks)
-        yield (*shared, run.id, run.started, run.commit, point.value, point.low, point.high, *step, marks)
 
 
 def _of_machine(history: History, machine: str, every_series: bool) -> Iterator[str]:

@@ -20,22 +20,17 @@ def results_at(folder: Path, commit: str) -> Iterator[Path]:
     The folder need not exist any more. The temporary folder is removed when the context ends. Raises UsageError for a
     folder outside of a repository, for an unknown commit, and for a commit without the folder.
     """
-    top = _top(folder)
-    name = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}").stdout.decode()
-    if not commit or not name:
-        raise UsageError(f"the repository {top} has no commit {commit!r:.80} (a shallow clone lacks the older ones)")
-    inside = folder.resolve().relative_to(top).as_posix()
+    here = folder.resolve()
+    existing = next(parent for parent in (here, *here.parents) if parent.is_dir())
+    top = Path(os.fsdecode(_git(existing, "rev-parse", "--show-toplevel").removesuffix(b"\n"))).resolve()
+    inside = here.relative_to(top).as_posix()
     # A tree instead of a path, which .gitattributes may exclude from archives
-    tree = f"{name.strip()}:{'' if inside == '.' else inside}"
-    if _git(top, "cat-file", "-t", tree).stdout.strip() != b"tree":
-        raise UsageError(f"the commit {commit:.80} of {top} has no folder {inside}")
-    packed = _git(top, "archive", "--format=tar", tree)
-    if packed.returncode:
-        raise UsageError(f"git cannot read {inside} at {commit:.80}: {_message(packed)}")
+    tree = f"{commit}^{{commit}}:{'' if inside == '.' else inside}"
+    packed = _git(top, "archive", "--format=tar", "--end-of-options", tree)
     with temporary() as parent:
-        place = parent / (folder.resolve().name or "results")
+        place = parent / (here.name or "results")
         place.mkdir()
-        unpack(packed.stdout, place)
+        unpack(packed, place)
         yield place
 
 
@@ -68,28 +63,14 @@ def split(word: str) -> tuple[Path, str]:
     return Path(word[:end]), word[end + 1 :]
 
 
-def _top(folder: Path) -> Path:
-    """The root of the repository that contains, or contained, a folder."""
-    existing = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.is_dir())
-    result = _git(existing, "rev-parse", "--show-toplevel")
-    if result.returncode:
-        raise UsageError(f"{folder} is in no git repository that can be read ({_message(result)})")
-    return Path(os.fsdecode(result.stdout.removesuffix(b"\n"))).resolve()
-
-
-def _message(result: subprocess.CompletedProcess[bytes]) -> str:
-    """The first line of an error message of git."""
-    line = result.stderr.decode(errors="replace").strip().partition("\n")[0]
-    return line or f"it ended with status {result.returncode}"
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git and return its status and output. Raises UsageError if git cannot start or exceeds TIME_LIMIT."""
+def _git(folder: Path, *arguments: str) -> bytes:
+    """The output of git. Raises UsageError, with git's message, if it fails, cannot start or exceeds TIME_LIMIT."""
     environment = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(folder), *arguments]
     try:
-        return subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, env=environment, check=False)
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"git did not end within {TIME_LIMIT} s in {folder}") from None
-    except OSError as error:
-        raise UsageError(f"results at a commit need git, which cannot be started: {error.strerror}") from None
+        return subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, env=environment, check=True).stdout
+    except subprocess.CalledProcessError as error:
+        message = error.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise UsageError(f"git cannot read {folder} (a shallow clone lacks older commits): {message}") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"results at a commit need git, which does not run: {error}") from None

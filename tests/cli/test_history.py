@@ -1,7 +1,5 @@
-"""`attnsuite history`: as text, JSON and CSV; runs of other folders and of commits are added to it."""
+"""`attnsuite history`: as text and JSON; runs of other folders and of commits are added to it."""
 
-import csv
-import io
 import json
 import sys
 from pathlib import Path
@@ -84,12 +82,3 @@ def test_json_has_everything(results, monkeypatch, capsys):
     (change,) = [change for series in actual["series"] for change in series["changes"]]
     assert (change["run"], change["verdict"]) == ("r08", "slower")
     assert [event["run"] for event in actual["events"]] == ["r03"]
-
-
-def test_csv_has_a_row_for_each_point(results, monkeypatch, capsys):
-    _, out, _ = said(monkeypatch, capsys, "--format", "csv", "--results", results)
-
-    actual = [row for row in csv.DictReader(io.StringIO(out)) if row["quantity"] == "ratio"]
-    assert [row["run"] for row in actual] == [f"r{day:02}" for day in range(1, 11)]
-    assert [row["run"] for row in actual if row["verdict"]] == ["r08"]
-    assert (actual[0]["value"], actual[-1]["commit"]) == ("0.5", "c10")

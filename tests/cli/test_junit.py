@@ -72,21 +72,21 @@ def test_it_is_written_over_and_what_is_not_ours_stays(tmp_path: Path) -> None:
     other.write_text("<project/>")
 
     for _ in range(2):
-        outputs.refuse_foreign_junit(written)
+        outputs.refuse_foreign(written, outputs.JUNIT)
         outputs.write_junit(written, outcomes(), {})
 
     with pytest.raises(UsageError, match="was not written by attnsuite"):
-        outputs.refuse_foreign_junit(other)
+        outputs.refuse_foreign(other, outputs.JUNIT)
 
 
 def test_an_empty_file_has_nothing_to_lose_to_junit_or_json(tmp_path: Path) -> None:
-    for refuse in (outputs.refuse_foreign_junit, outputs.refuse_foreign_json):
-        empty = tmp_path / "empty"
+    empty = tmp_path / "empty"
+    for opening in (outputs.JUNIT, outputs.ROW):
         empty.write_bytes(b"")
-        refuse(empty)
+        outputs.refuse_foreign(empty, opening)
         empty.write_bytes(b"\n")
         with pytest.raises(UsageError):
-            refuse(empty)
+            outputs.refuse_foreign(empty, opening)
 
 
 def test_the_command_writes_it(write: Callable[[str, str], Path], status_of: Callable[..., object]) -> None:

@@ -305,10 +305,8 @@ def test_a_comparison_says_which_assumption_failed() -> None:
     base, other = ratios(*[1.10 if process == "1" else 1.04 for process in processes])
     by_processes = compare(base, {"other": other}, LEVEL, {"other": processes}, processes)["other"]
 
-    assert (by_rounds.verdict, by_rounds.why, by_rounds.process_spread) == ("unclear", ROUNDS_DEPEND, None)
+    assert (by_rounds.verdict, by_rounds.why) == ("unclear", ROUNDS_DEPEND)
     assert (by_processes.verdict, by_processes.why) == ("unclear", PROCESSES_DIFFER)
-    assert by_processes.process_spread is not None
-    assert by_processes.process_spread > 0.03
 
 
 def test_processes_that_differ_by_chance_alone_leave_intervals_as_they_are() -> None:
@@ -319,7 +317,7 @@ def test_processes_that_differ_by_chance_alone_leave_intervals_as_they_are() -> 
     tested = compare(base, {"other": other}, LEVEL, {"other": its}, mine)["other"]
     untested = compare(base, {"other": other})["other"]
 
-    assert (tested.low, tested.high, tested.process_spread) == (untested.low, untested.high, 0.0)
+    assert (tested.low, tested.high) == (untested.low, untested.high)
 
 
 def test_one_implementation_whose_processes_differ_does_not_blur_the_others() -> None:
@@ -338,7 +336,6 @@ def test_one_implementation_whose_processes_differ_does_not_blur_the_others() ->
 
 
 def test_rounds_that_alternate_need_no_allowance() -> None:
-    assert one(*[1.02, 1.10] * 20).autocorrelation == 0
     assert autocorrelation([1.0, 2.0] * 10) == pytest.approx(-0.95)
     assert autocorrelation(list(range(20))) == pytest.approx(0.85, abs=0.01)
     assert autocorrelation([1.0] * 20) is None

@@ -75,13 +75,13 @@ def test_a_folder_that_is_gone_is_found_where_the_commit_has_it(repository):
 
     with results_at(repository / "results", "HEAD~1") as then:
         assert cases(then) == {"a"}
-    with pytest.raises(UsageError, match="has no folder results"), results_at(repository / "results", "HEAD"):
+    with pytest.raises(UsageError, match="git cannot read"), results_at(repository / "results", "HEAD"):
         pass
 
 
 @pytest.mark.parametrize("commit", ["nowhere", "", "--output=x", "HEAD~9", "a b", "HEAD:results"])
 def test_a_commit_that_the_repository_lacks_is_one_line(repository, commit):
-    with pytest.raises(UsageError, match="has no commit") as printed, results_at(repository / "results", commit):
+    with pytest.raises(UsageError, match="git cannot read") as printed, results_at(repository / "results", commit):
         pass
 
     assert "\n" not in str(printed.value)
@@ -91,7 +91,7 @@ def test_a_commit_that_the_repository_lacks_is_one_line(repository, commit):
 def test_a_folder_outside_of_repositories_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
-    with pytest.raises(UsageError, match="no git repository") as printed, results_at(tmp_path / "results", "HEAD"):
+    with pytest.raises(UsageError, match="not a git repository") as printed, results_at(tmp_path / "results", "HEAD"):
         pass
 
     assert "\n" not in str(printed.value)

@@ -33,7 +33,6 @@ Watch = Callable[[int, int], None]
 """A function of the number of finished epochs and the number of all epochs."""
 State = Mapping[str, Any]
 """`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
-OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Task:
     """A description, in one sentence without a full stop."""
     config: Mapping[str, Any]
     """Everything but seed and attention that determines the curve, as JSON. The training loop reads `epochs`,
-    `learning_rate`, `optimiser` ("adam" by default, or "sgd"), `clip` (the largest norm of all gradients together) and
+    `learning_rate`, `clip` (the largest norm of all gradients together) and
     `rate_falls` (whether the learning rate falls in equal steps to 0 after the last epoch)."""
     prepare: Callable[[Mapping[str, Any], int, Attention], Training]
     """A function of the config, a seed and the backend. It does not use torch's own generator."""
@@ -169,8 +168,7 @@ class _Loop:
         self.task, self.training, self.random = task, training, random
         self.clip: float = math.inf if config.get("clip") is None else config["clip"]
         self.tensors = list(training.weights.values())
-        make: Any = OPTIMISERS[config.get("optimiser", "adam")]
-        self.optimiser: torch.optim.Optimizer = make(self.tensors, lr=config["learning_rate"])
+        self.optimiser = torch.optim.Adam(self.tensors, lr=config["learning_rate"])
         self.curve: list[float] = []
         self.seconds = 0.0
 
