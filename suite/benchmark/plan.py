@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from statistics import median
+
+import torch
+from msgspec.structs import replace
 
 from attnsuite import registry
+from attnsuite.benchmark.measure import MIN_ROUNDS
 from attnsuite.benchmark.request import Table, declaration_of
-from attnsuite.benchmark.series import Benchmark
+from attnsuite.benchmark.series import Benchmark, Key
+from attnsuite.machine import here
+from attnsuite.model import Measurement
+from attnsuite.results import machines
+from attnsuite.results.format import read_rows
+from attnsuite.results.recorded import runs_of
+from attnsuite.results.writer import place
 
 ROUNDS = 2.0
 """Seconds of rounds per second of timed calls: they include new inputs, requests and proofs."""
+OTHER_CALLS = 6
+"""Calls besides timed ones: for memory, kernels and proofs."""
 ANOTHER = 0.5
 """Seconds of an import in each further process of an implementation."""
 ESTIMATES = {"cpu": (3.0, 0.2, 0.2, "an estimate"), "cuda": (10.0, 2.0, 3.0, "an estimate that no GPU has confirmed")}
@@ -20,56 +35,95 @@ cores."""
 
 
 @dataclass(frozen=True)
+class Rates:
+    """The newest measurements of one machine on one kind of device, by key with the kind as the device."""
+
+    machine: str = ""
+    rows: Mapping[Key, Measurement] = field(default_factory=dict)
+
+
+def recorded_rates(results: Path, kind: str) -> Rates:
+    """The measurements of this machine in a folder of results, else of the machine that last used such a device."""
+    runs = {name: runs_of(results, name) for name in machines(results)}
+    own = place(results, here())[0].name
+    for name in sorted(runs, key=lambda name: (name == own, max(run.id for run in runs[name].values())), reverse=True):
+        rows = (row for folder in runs[name] for row in read_rows(folder, "measurements"))
+        timed = [row for row in rows if isinstance(row, Measurement) and torch.device(row.device).type == kind]
+        if timed:
+            return Rates(name, {row.key: row for row in (replace(row, device=kind) for row in timed)})
+    return Rates()
+
+
+@dataclass(frozen=True)
 class BenchmarkPlan:
-    """The plan of one contract: its tables, implementations with rows, the reasons of the others, and its rows."""
+    """The plan of one contract: its tables, implementations with rows, the reasons of the others, and its rows, each
+    with its measurement in an earlier run or None.
+    """
 
     benchmark: Benchmark
     tables: Sequence[Table]
     members: Sequence[str]
     skipped: Sequence[str]
-    rows: int
+    rows: Sequence[Measurement | None]
 
     @property
     def seconds(self) -> float:
-        """The estimated time in seconds: imports; preparation, rounds and verification of each row."""
+        """The time in seconds, by recorded rates where there are any."""
+        start = ESTIMATES[self.benchmark.request.kind][0]
+        processes = self.benchmark.request.in_processes
+        return len(self.members) * (start + (processes - 1) * ANOTHER) + sum(map(self._row_seconds, self.rows))
+
+    def _row_seconds(self, recorded: Measurement | None) -> float:
+        """The time of one row in seconds: preparation in each process, rounds, and verification."""
         request = self.benchmark.request
-        start, making, weighing, _ = ESTIMATES[request.kind]
-        processes = request.in_processes
-        row = processes * making + ROUNDS * request.seconds + weighing
-        return len(self.members) * (start + (processes - 1) * ANOTHER) + self.rows * row
+        _, making, weighing, _ = ESTIMATES[request.kind]
+        if recorded is None or not recorded.seconds:  # a row without a time ended with its preparation
+            return request.in_processes * making + (ROUNDS * request.seconds + weighing) * (recorded is None)
+        call, spent = median(recorded.seconds), sum(recorded.seconds) * recorded.calls
+        making += (recorded.first_call or 0.0) + (recorded.warm_up or 0.0)
+        timed = min(request.seconds, spent if recorded.stopped == "narrow" else inf)
+        more = max(0.0, MIN_ROUNDS * recorded.calls * call - timed)
+        return request.in_processes * making + ROUNDS * timed + more + weighing + OTHER_CALLS * call
 
 
-def plan_of(benchmark: Benchmark) -> BenchmarkPlan:
-    """The plan of a benchmark, without importing an implementation."""
-    tables, kind = benchmark.tables(), benchmark.request.kind
-    members, skipped, rows = list[str](), list[str](), 0
+def plan_of(benchmark: Benchmark, rates: Rates | None = None) -> BenchmarkPlan:
+    """The plan of a benchmark, without importing an implementation; `rates` are those of an earlier run."""
+    tables, kind, recorded = benchmark.tables(), benchmark.request.kind, rates.rows if rates else {}
+    members, skipped, rows = list[str](), list[str](), list[Measurement | None]()
     for declaration in map(declaration_of, benchmark.implementations):
-        missing = registry.missing_library(declaration)
+        missing_library = registry.missing_library(declaration)
         unsupported = [table.unsupported(declaration, benchmark.contract, kind) for table in tables]
-        broken = declaration.broken or (missing.reason if missing else "")
-        timed = 0 if broken else unsupported.count(None)
-        rows += timed
+        supported = [table for table, reason in zip(tables, unsupported, strict=True) if reason is None]
+        timed = [] if declaration.broken or missing_library else supported
+        name, contract = declaration.full_name, benchmark.contract.name
+        rows += [recorded.get(table.row(name, contract, kind).key) for table in timed]
         if timed:
             members.append(declaration.full_name)
         else:
-            reason = broken or next(str(reason) for reason in unsupported if reason)
+            reason = declaration.broken or (
+                missing_library.reason if missing_library else next(str(reason) for reason in unsupported if reason)
+            )
             skipped.append(f"{declaration.full_name}: {reason}")
     return BenchmarkPlan(benchmark, tables, members, skipped, rows)
 
 
-def plan_lines(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
-    """The plan as lines: one for each group of workloads, and the estimated time of all."""
-    plans = [plan_of(benchmark) for benchmark in benchmarks]
+def plan_lines(benchmarks: Sequence[Benchmark], rates: Rates | None = None) -> Iterator[str]:
+    """The plan as lines: one for each group of workloads, and the time of all, by recorded `rates` if possible."""
+    plans = [plan_of(benchmark, rates) for benchmark in benchmarks]
     for plan in plans:
         members = counted(len(plan.members), "implementation")
-        yield f"{plan.benchmark.contract.name}: {counted(len(plan.tables), 'table')}, {members}, {plan.rows} rows"
+        yield f"{plan.benchmark.contract.name}: {counted(len(plan.tables), 'table')}, {members}, {len(plan.rows)} rows"
         for group in dict.fromkeys(table.workload.group for table in plan.tables):
             yield f"  {group}: {_group_summary([table for table in plan.tables if table.workload.group == group])}"
         yield f"  of {', '.join(name.partition('/')[2] for name in plan.members)}"
         yield from (f"  without {reason}" for reason in plan.skipped)
     request = benchmarks[0].request
-    about = duration(sum(plan.seconds for plan in plans))
-    words = f"about {about} on {request.device}, {ESTIMATES[request.kind][3]}: "
+    known = [row is not None for plan in plans for row in plan.rows]
+    source = ESTIMATES[request.kind][3]
+    if rates and any(known):
+        counts = f"{sum(known):,} of {len(known):,} rows by times recorded on {rates.machine}"
+        source = counts if all(known) else f"{counts}, the others by {source}"
+    words = f"about {duration(sum(plan.seconds for plan in plans))} on {request.device}, {source}: "
     yield words + f"{request.seconds:g} s of timed calls a row, calls up to {request.slowest:g} s, nothing is started"
 
 

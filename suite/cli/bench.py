@@ -54,7 +54,7 @@ def run(options: Bench) -> int:
     benchmarks = campaign.benchmarks_of(declarations, request)
     here = _in_shard(benchmarks, request)
     if options.dry_run:
-        print_plan(here)
+        print_plan(here, options.results)
         return 0
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     new = structs.replace(new, shard=str(options.shard or ""))
@@ -186,11 +186,11 @@ def _command(options: Bench, row: Measurement, name: Sequence[str]) -> list[str]
     return ["attnsuite", "bench", *name, *words(table, *every, "backward", "budget")]
 
 
-def print_plan(benchmarks: Sequence[Benchmark]) -> None:
-    """Print what would be timed, and about how long that takes."""
-    from attnsuite.benchmark.plan import plan_lines
+def print_plan(benchmarks: Sequence[Benchmark], results: Path) -> None:
+    """Print what would be timed, and about how long that takes by the times in these results."""
+    from attnsuite.benchmark.plan import plan_lines, recorded_rates
 
-    for line in plan_lines(benchmarks) if benchmarks else ():
+    for line in plan_lines(benchmarks, recorded_rates(results, benchmarks[0].request.kind)) if benchmarks else ():
         print(escaped(line))
 
 

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -68,10 +69,10 @@ def run(options: Run) -> int:
     refuse_foreign_index(options.results)
     with gc_paused_for_imports():
         job = _job(options, declarations)
-    for line in _plan(job):
+    for line in _plan(job, options.results):
         print(line, flush=True)
     if options.dry_run:
-        bench.print_plan(job.benchmarks)
+        bench.print_plan(job.benchmarks, options.results)
         return 0
     again = check.repeating(Check(isolate=options.isolate, strict=True), declarations)
     facts = structs.replace(campaign.conformance_facts(declarations, again), sampled=job.sampled)
@@ -117,11 +118,12 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     return Job(declarations, session, benchmarks, timed, timing, processes)
 
 
-def _plan(job: Job) -> Iterator[str]:
+def _plan(job: Job, results: Path) -> Iterator[str]:
     """Lines: the number of tests, the estimated duration, which implementations compile, which are sampled."""
-    from attnsuite.benchmark.plan import duration, plan_of
+    from attnsuite.benchmark.plan import duration, plan_of, recorded_rates
 
-    timing = sum(plan_of(benchmark).seconds for benchmark in job.benchmarks)
+    rates = recorded_rates(results, job.timing.kind)
+    timing = sum(plan_of(benchmark, rates).seconds for benchmark in job.benchmarks)
     about = duration(START_AND_END + SECONDS_PER_TEST * job.tests / job.processes + timing)
     count, cores = len(job.declarations), job.processes
     tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from stored import MACHINE, RUN, measurement, record
 
 from attnsuite import registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import request as asking
-from attnsuite.benchmark.plan import plan_lines, plan_of
+from attnsuite.benchmark.plan import plan_lines, plan_of, recorded_rates
 from attnsuite.benchmark.request import Request
 from attnsuite.cases.case import list_tests
 from attnsuite.cli import campaign
@@ -38,7 +39,7 @@ def test_full_is_planned_to_fit_into_two_hours_on_a_gpu() -> None:
     plans = [plan_of(each) for each in benchmarks]
 
     assert sum(plan.seconds for plan in plans) <= TWO_HOURS
-    assert sum(plan.rows for plan in plans) > 500, "and it is no plan to time next to nothing"
+    assert sum(len(plan.rows) for plan in plans) > 500, "and it is no plan to time next to nothing"
 
 
 @pytest.mark.usefixtures("_a_gpu")
@@ -48,6 +49,21 @@ def test_an_estimate_that_no_gpu_has_confirmed_says_so() -> None:
     assert lines[0].startswith("attention: ")
     assert any(line.startswith("  flash: ") and "bfloat16; forward, forward and backward" in line for line in lines)
     assert "an estimate that no GPU has confirmed" in lines[-1]
+
+
+@pytest.mark.usefixtures("_a_gpu")
+@pytest.mark.parametrize(("recorded_on", "requested", "known"), [("cuda", "cuda:1", True), ("cpu", "cuda", False)])
+def test_recorded_times_replace_estimates(recorded_on: str, requested: str, known: bool, tmp_path: Path) -> None:
+    key = {"dtype": "bfloat16", "device": recorded_on, "threads": 0, "cache": "cold"}
+    record(tmp_path, RUN, measurement("flash/16k-e64", name="attention/matmul", first_call=50.0, calls=1, **key))
+    request = Request(("flash/16k-e64",), device=requested)
+    (benchmark,) = campaign.benchmarks_of(registry.find(["attention/matmul"]), request)
+
+    rates = recorded_rates(tmp_path, "cuda")
+    last = list(plan_lines([benchmark], rates))[-1]
+
+    assert (f"1 of 1 rows by times recorded on {MACHINE.name}" in last) == known
+    assert (plan_of(benchmark, rates).seconds > 50.0 > plan_of(benchmark).seconds) == known
 
 
 def test_who_will_not_be_timed_is_named_with_the_reason() -> None:
