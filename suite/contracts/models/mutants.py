@@ -10,15 +10,7 @@ from torch import Tensor
 from attnsuite.cases import Mutant
 from attnsuite.cases.changes import as_it_lies, filled_beyond, swapped_where_equal, turned
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
-from attnsuite.contracts.models.eager import (
-    Blocks,
-    Config,
-    Part,
-    Storage,
-    check_sentences,
-    mean_square,
-    normalised,
-)
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, check_sentences, mean_square, normalised
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_WEIGHTS, READING, Weights
 
 CHECK_WEIGHTS = {
