@@ -288,13 +288,13 @@ def _declaration_error(contract: Contract, also: Mapping[str, Test]) -> str:
     return ""
 
 
-def lists_in(module: str, **others: str) -> dict[str, Any]:
+def lists_in(module: str, mutants: str = "mutants", **others: str) -> dict[str, Any]:
     """The page of a contract, and its lists by field, which are made when they are called for.
 
     In a file of its own, the function `cases` makes the cases, mutants are all that stand in lists of the file, and
     `CONTROLS` has the computations without a mistake. Of a contract in a folder, the same stand in its modules or
-    packages `cases` and `mutants`. `others` names the functions of further lists, `workloads="workloads.workloads"`:
-    the first word is a module of the folder, and says nothing in a single file.
+    packages `cases` and `mutants`; the latter may have another name. `others` names the functions of further lists,
+    `workloads="workloads.workloads"`: the first word is a module of the folder, and says nothing in a single file.
     """
     folder = module.removesuffix("contract") if module.endswith(".contract") else ""
 
@@ -317,8 +317,8 @@ def lists_in(module: str, **others: str) -> dict[str, Any]:
     lists: dict[str, Any] = {
         "page": import_module(module).__doc__,
         "cases": cases,
-        "mutants": lambda: mutants_in(home("mutants")),
-        "controls": lambda: controls_in(home("mutants")),
+        "mutants": lambda: mutants_in(home(mutants)),
+        "controls": lambda: controls_in(home(mutants)),
         "examples": lambda: [example for case in cases() if (example := case.example())],
     }
     return lists | {name: made(path) for name, path in others.items()}

@@ -51,11 +51,6 @@ CHECK_SENTENCES = {
 """Mutants of the step `check_inputs` of translators."""
 
 
-def transposed(*names: str) -> Callable[[Part], dict[str, Tensor]]:
-    """The weights whose names end so are transposed where they are square."""
-    return lambda weights: {name: turned(w) if name.endswith(names) else w for name, w in weights.items()}
-
-
 def shared(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
     """The tensors whose names end with `second` are replaced by those with `first`, or their transposes, if these fit."""
 
@@ -107,7 +102,8 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
     """The mutants of any model that consists of these blocks."""
     widened = {
         "transposed_weights": Mutation("attention's weights are transposed, as torch.nn.Linear stores them",
-            with_arguments(weights=transposed(*ATTENTION_MAPS))),
+            with_arguments(weights=lambda weights:
+            {name: turned(w) if name.endswith(ATTENTION_MAPS) else w for name, w in weights.items()})),
         "first_weights": Mutation("a model has the weights of the first one of its config",
             with_result(_of_first_model())),
     }  # fmt: skip

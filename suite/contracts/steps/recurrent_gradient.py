@@ -204,20 +204,10 @@ def _numbers(reply: Reply) -> Array:
 
 POSITIONAL = ("x", "y", "h0", "w_hx", "w_hh", "w_qh")
 QUANTITIES = ("d_w_hh", "d_w_hx", "d_w_qh", "d_hidden", "d_output", "hidden", "output", "loss")
-FLOAT32 = ("float32",)
 CONTRACT = declare(
     __name__,
-    {
-        "d_w_hx": "the gradient of the input weights",
-        "d_w_qh": "the gradient of the output weights",
-        "d_hidden": "the gradients of the hidden states",
-        "d_output": "the gradients of the outputs",
-        "hidden": "the hidden states",
-        "output": "the outputs",
-        "loss": "the loss",
-        "truncated": "truncated gradients",
-        "randomised": "randomised gradients",
-    },
+    {of: f"the quantity {of}" for of in QUANTITIES[1:]}
+    | {"truncated": "truncated gradients", "randomised": "randomised gradients"},
     {"of": QUANTITIES[1:], "truncate": ("truncated",), "keep": ("randomised",)},
     by_value=("of",),
 )
@@ -233,7 +223,10 @@ def oracle(
     terms = w_hx @ x.T
     terms = concatenated([terms[:, :1] + w_hh @ start, terms[:, 1:]])
     summed = _accumulated(terms[:, ::-1], w_hh, length)[:, ::-1]
-    hidden = whichever(summed, _step_by_step(x, h0, concatenated([w_hx, w_hh])))
+    both, states = concatenated([w_hx, w_hh]), [start]
+    for number in range(length):  # each step is one product of both matrices with input and state
+        states.append(both @ concatenated([x[number][:, None], states[-1]], 0))
+    hidden = whichever(summed, concatenated(states[1:]))
     output = w_qh @ hidden
     error = output - y.T
     d_output = error * (1 / length)
@@ -249,15 +242,6 @@ def oracle(
     if of == "d_hidden":
         return d_hidden.T
     return d_hidden @ (x if of == "d_w_hx" else concatenated([start, hidden[:, :-1]]).T)
-
-
-def _step_by_step(x: WithError, h0: WithError, weights: WithError) -> WithError:
-    """The hidden states, h t, where each step is one product of both matrices with input and state."""
-    state, states = h0[:, None], []  # h 1
-    for number in range(x.shape[0]):
-        state = weights @ concatenated([x[number][:, None], state], 0)
-        states.append(state)
-    return concatenated(states)
 
 
 def _accumulated(terms: WithError, matrix: WithError, window: int, factors: WithError | None = None) -> WithError:
@@ -286,7 +270,7 @@ def draw(
     random: Generator, *, steps: int = 6, inputs: int = 3, hidden: int = 4, outputs: int = 2, growth: float = 0.9,
     turning: bool = False, **shapes: tuple[int, ...],
 ) -> Inputs:  # fmt: skip
-    """Weights by which hidden states grow by about the factor `growth` a step. A name gives a tensor another shape.
+    """Weights by which hidden states grow by about the factor `growth` a step; a name gives a tensor another shape.
 
     A `turning` w_hh moves each hidden number to the next place: many steps are well conditioned.
     """
@@ -359,9 +343,11 @@ def randomised() -> Iterator[Case]:
     for of in ("d_w_hh", "d_w_hx", "d_hidden"):
         name = f"randomised/{of}"
         yield Randomised(case(name, "every result is a possible one", steps=4, of=of, keep=0.5))
-    unbiased = case("randomised/unbiased", "each possible result by its probability", FLOAT32, steps=4, keep=0.25)
+    unbiased = case("randomised/unbiased", "each possible result by its probability", ("float32",), steps=4, keep=0.25)
     yield Randomised(unbiased, range(560))
-    yield Randomised(case("randomised/seeds", "torch.manual_seed governs the draw", FLOAT32, steps=4, keep=0.5), anew)
+    yield Randomised(
+        case("randomised/seeds", "torch.manual_seed governs the draw", ("float32",), steps=4, keep=0.5), anew
+    )
     yield case("randomised/certain_d_w_hh", "π = 1: the full gradient", keep=1.0)
     yield case("randomised/untouched_d_w_qh", "d_w_qh does not flow through time", of="d_w_qh", keep=0.5)
 
@@ -604,20 +590,12 @@ MUTANTS += mutants(
 
 def variants() -> list[Variant]:
     """One recursion, several ways through it."""
-
-    def unroll(x: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor) -> Tensor:
-        """Each step is one product of both matrices with input and state."""
-        both = torch.cat([w_hx, w_hh], 1)
-        return torch.stack(list(accumulate(x, lambda h, row: both @ torch.cat([row, h]), initial=h0)))
-
-    def by_terms(direct: Tensor, w_hh: Tensor) -> Tensor:
-        """Each term of all steps together."""
-        return ThroughTime.truncated(direct, w_hh, len(direct))
-
-    in_float64 = ThroughTime(wide=lambda x: torch.float64, unroll=unroll, full=by_terms)
+    in_float64 = ThroughTime(
+        wide=lambda x: torch.float64, full=lambda direct, w_hh: ThroughTime.truncated(direct, w_hh, len(direct))
+    )
     return [
         Variant("autograd", "torch's own differentiation of fused steps", in_wider(ThroughTime, _autograd)),
-        Variant("float64", "fused steps, gradients term by term, in float64", in_float64),
+        Variant("float64", "gradients term by term, in float64", in_float64),
     ]
 
 

@@ -90,8 +90,6 @@ FATES = {"mask": 0.8, "random": 0.1, "kept": 0.1}
 
 LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 """Distances at which selections are compared: neighbours, one in seven, which is nearly 15 %, and whole tiles."""
-BINS = 64
-"""The number of parts of a vocabulary that are compared."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ class Masking:
 
     @property
     def selected(self) -> Array:
-        chosen: Array = self.labels != IGNORED
-        return chosen
+        return np.asarray(self.labels != IGNORED)
 
     @property
     def fates(self) -> Array:
@@ -148,11 +145,6 @@ WORDS = {
 }  # fmt: skip
 Judge = Callable[[Sequence[Masking]], list[Share]]
 """Counts in the outputs of the calls of a case."""
-
-
-def proportions(select: float) -> dict[str, float]:
-    """The shares of tokens that are selected, meet each fate, and stay untouched."""
-    return {"selected": select, "untouched": 1 - select} | {fate: select * share for fate, share in FATES.items()}
 
 
 def counted(says: str, places: Array, among: Array, low: float, high: float | None = None) -> Share:
@@ -241,7 +233,7 @@ def uniform(maskings: Sequence[Masking]) -> list[Share]:
     in_items, both = pairs(masking.corrupted, 1), np.logical_and(*pairs(masking.selected & ~was_there, 1))
     by_chance, even = FATES["random"] * len(known) / masking.vocab_size, 1 / len(others)
     replaced = (masking.fates == "random") & was_there
-    bounds = [part[0] for part in np.array_split(others, min(len(others), BINS))] + [masking.vocab_size]
+    bounds = [part[0] for part in np.array_split(others, min(len(others), 64))] + [masking.vocab_size]
     return [
         counted("selected tokens become another of those that were there", replaced, masking.selected, 0.0, by_chance),
         counted("pairs of random tokens are equal", one == other, one == one, even),
@@ -274,11 +266,10 @@ def in_all(fate: str, probability: float) -> Judge:
 
     def judge(maskings: Sequence[Masking]) -> list[Share]:
         (masking,) = maskings
-        places = {"selected": masking.selected, "untouched": ~masking.selected}
-        places |= {each: masking.selected & (masking.fates == each) for each in FATES}
-        by_chance = 2 / masking.vocab_size  # a random token may be the original or the mask token
+        chosen, by_chance = masking.selected, 2 / masking.vocab_size  # a random token may be the original or the mask
+        places = chosen if fate == "selected" else ~chosen if fate == "untouched" else chosen & (masking.fates == fate)
         low, high = probability * (1 - by_chance), probability * (1 + by_chance)
-        return [counted(f"tokens {WORDS[fate]}", places[fate], masking.selected | True, low, high)]
+        return [counted(f"tokens {WORDS[fate]}", places, chosen | True, low, high)]
 
     return judge
 
@@ -337,16 +328,13 @@ def case(name: str, why: str, judge: Judge = lambda maskings: [], seeds: Seeds =
 
 def ends(items: int, length: int) -> Array:
     """The first and the last token of each item."""
-    places: Array = np.zeros((items, length), bool)
-    places[:, [0, -1]] = True
-    return places
+    return np.isin(np.arange(length), (0, length - 1)) & np.ones((items, 1), bool)
 
 
 def padding(items: int, length: int) -> Array:
     """Items of 20, 40, 60 tokens and so on, padded to one length."""
     lengths = 20 * (1 + np.arange(items) % (length // 20))
-    places: Array = np.arange(length) >= lengths[:, None]
-    return places
+    return np.asarray(np.arange(length) >= lengths[:, None])
 
 
 FLAGS = np.zeros((4, 20), bool)
@@ -408,7 +396,8 @@ def documented() -> Iterator[Derived]:
     """The document's rates, as shares of all tokens, and as counts of its 2,000."""
     for excerpt in documents.examples_of("token_masking"):
         tokens = excerpt.inputs.get("num_tokens", 28_000)
-        shares = proportions(excerpt.parameters["select"])
+        select = excerpt.parameters["select"]
+        shares = {"selected": select, "untouched": 1 - select} | {fate: select * p for fate, p in FATES.items()}
         total = tokens if "num_tokens" in excerpt.inputs else 1
         for quantity in excerpt.expected:
             fate = next(fate for fate in shares if fate in quantity)
@@ -434,7 +423,8 @@ class Corrupting(Steps):
         selected = self.choose(free, self.share(select, free), source)
         fates = self.fates(selected, source)
         noise = self.noise(tokens, vocab_size, source)
-        corrupted = self.corrupt(tokens, selected & (fates == MASK), selected & (fates == RANDOM), mask_token, noise)
+        corrupted = torch.where(selected & (fates == RANDOM), noise, tokens)
+        corrupted = corrupted.masked_fill(selected & (fates == MASK), mask_token)
         return self.stack(corrupted, self.label(tokens, corrupted, selected))
 
     @staticmethod
@@ -451,14 +441,9 @@ class Corrupting(Steps):
 
     free = formula(lambda special: ~special)
     share = staticmethod(lambda select, free: select)
-
     choose = formula(lambda free, share, source: (torch.rand(free.shape, generator=source) < share) & free)
     fates = formula(lambda selected, source: fated(torch.rand(selected.shape, generator=source)))
     noise = formula(lambda tokens, vocab_size, source: torch.randint(vocab_size, tokens.shape, generator=source))
-
-    @staticmethod
-    def corrupt(tokens: Tensor, masked: Tensor, random: Tensor, mask_token: int, noise: Tensor) -> Tensor:
-        return torch.where(random, noise, tokens.masked_fill(masked, mask_token))
 
     label = formula(lambda tokens, corrupted, selected: tokens.masked_fill(~selected, IGNORED))
     stack = formula(lambda corrupted, labels: torch.stack([corrupted, labels]))
@@ -469,19 +454,9 @@ def fated(uniform: Tensor, mask: float = 0.8, random: float = 0.1) -> Tensor:
     return (uniform >= mask).long() + (uniform >= mask + random).long()
 
 
-class Counting(Corrupting):
-    """Exact counts for each item, in random order: as honest as independent draws."""
-
-    @staticmethod
-    def choose(free: Tensor, share: float | Tensor, source: Source | None) -> Tensor:
-        order = torch.rand(free.shape, generator=source).masked_fill(~free, 2.0).argsort(1).argsort(1)
-        count = share * free.sum(1, keepdim=True)
-        return (order < count.round()) & free
-
-    @staticmethod
-    def fates(selected: Tensor, source: Source | None) -> Tensor:
-        order = torch.rand(selected.shape, generator=source).masked_fill(~selected, 2.0).argsort(1).argsort(1)
-        return fated((order + 0.5) / selected.sum(1, keepdim=True).clamp_min(1))
+def in_random_order(places: Tensor) -> Tensor:
+    """The ranks of these places in each item, in random order; all others come after them."""
+    return torch.rand(places.shape).masked_fill(~places, 2.0).argsort(1).argsort(1)
 
 
 def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
@@ -575,9 +550,13 @@ MUTANTS += mutants(
 
 def variants() -> list[Variant]:
     """One rule, two ways to draw."""
+    exact_counts = Corrupting(
+        choose=lambda free, share, _: (in_random_order(free) < (share * free.sum(1, keepdim=True)).round()) & free,
+        fates=lambda selected, _: fated((in_random_order(selected) + 0.5) / selected.sum(1, keepdim=True)),
+    )
     return [
         Variant("one_number", "one uniform number decides selection and fate", Corrupting.validated(_one_number)),
-        Variant("exact_counts", "exact counts of each item, in random order", Counting()),
+        Variant("exact_counts", "exact counts of each item, in random order", exact_counts),
     ]
 
 

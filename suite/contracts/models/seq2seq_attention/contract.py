@@ -114,5 +114,5 @@ CONTRACT = declare(
     },
     baseline="eager",
     is_model=True,
-    lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
+    lists={"mutants": "model", "variants": "model.variants", "workloads": "cases.workloads"},
 )

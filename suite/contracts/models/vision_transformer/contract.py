@@ -88,5 +88,5 @@ CONTRACT = declare(
     is_model=True,
     conventions=ACCURACY,
     undefined_reason=unbounded,
-    lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
+    lists={"mutants": "model", "variants": "model.variants", "workloads": "cases.workloads"},
 )
