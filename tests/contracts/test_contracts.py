@@ -200,7 +200,12 @@ def takes_long(declaration: registry.Declaration) -> bool:
     """Whether it takes ten seconds and more: on images, and exports. The quickest of these always runs."""
     name = declaration.full_name
     quick = "vision_transformer/onnx_export.opset18"
-    slow = ("patch_embedding/loops", "vision_transformer/eager", "varlen_attention/jax_nn")
+    slow = (
+        "patch_embedding/loops",
+        "vision_transformer/eager",
+        "varlen_attention/jax_nn",
+        "varlen_attention/flex.eager",
+    )
     return name in slow or ("/onnx_export" in name and name != quick)
 
 
