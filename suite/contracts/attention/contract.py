@@ -145,7 +145,6 @@ CONTRACT = Contract(
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **lists_in(
         __name__,
-        mutants="mutants.mutants",
         variants="variants.variants",
         workloads="workloads.workloads",
         array="cases.combined.array",
