@@ -81,8 +81,6 @@ class Timing:
     random: Random
     _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)
     """By implementation, group of workloads, dtype and threads."""
-    _timeouts: dict[tuple[str, int], LongestCall] = field(default_factory=dict)
-    """The call with the least work that hit the time limit, by implementation and threads."""
     memories: dict[tuple[str, str, str, int, bool], MemoryResult] = field(default_factory=dict)
     """The memory by implementation, workload, dtype, threads, and whether it is forward alone."""
 
@@ -162,16 +160,15 @@ class Timing:
         if failed := unsupported or self.refusal(participant.name, table.dtype, table.features(self.contract)):
             return failed
         work = table.workload.work(table.dtype, table.direction)["attended"]
-        name, threads = participant.name, table.threads
-        group = name, table.workload.group, table.dtype, threads
+        group = participant.name, table.workload.group, table.dtype, table.threads
         longest = self._longest.get(group, LongestCall("", 0.0, math.inf))
-        if detail := longest.forbids(work, self.request.slowest) or self._timed_out(name, threads, work):
+        if detail := longest.forbids(work, self.request.slowest):
             return too_slow(detail)
         job = table.job(self.contract, participant.declaration)
         prepared = participant.prepare(job)
         if isinstance(prepared, NoResult):
-            if prepared.status == Status.TIMEOUT:
-                self._timeouts[name, threads] = LongestCall(table.title, self.request.time_limit, work)
+            if prepared.status == Status.TIMEOUT:  # each larger call would take the time limit, too
+                self._longest[group] = LongestCall(table.title, self.request.time_limit, work)
             return prepared
         latest = LongestCall(table.title, prepared.expected, work)
         self._longest[group] = max(longest, latest, key=lambda call: call.seconds)
@@ -179,13 +176,6 @@ class Timing:
         if failed:
             participant.release()
         return failed or prepared
-
-    def _timed_out(self, name: str, threads: int, work: float) -> str:
-        """Why a call is skipped after a timeout of one with no more work; empty if it is not."""
-        timeout = self._timeouts.get((name, threads))
-        if timeout is None or work < timeout.work:
-            return ""
-        return f"at least the work of {timeout.table}, which gave no result within the time limit"
 
     def _race(self, table: Table, entries: Sequence[Entry], reference: Entry | None) -> Load:
         """Race and verify the entries; returns the load meanwhile."""

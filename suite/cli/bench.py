@@ -113,13 +113,10 @@ def _with_workloads(named: Sequence[Declaration]) -> list[Declaration]:
 def _base_of(target: str, timed: Sequence[Declaration]) -> Declaration:
     """The one implementation that the others are compared with. UsageError where it cannot be."""
     contracts = list(dict.fromkeys(declaration.contract for declaration in timed))
-    if len(contracts) > 1:
-        names = ", ".join(contracts)
-        raise UsageError(f"--baseline {target} is of one contract, and {names} are timed; name targets")
     named = registry.find([target], contracts[0])
-    if len(named) != 1:
+    if len(contracts) > 1 or len(named) != 1:
         names = ", ".join(declaration.full_name for declaration in named)
-        raise UsageError(f"--baseline {target} names {len(named)} implementations; name one of {names}")
+        raise UsageError(f"--baseline names one implementation of one timed contract; {target} names {names}")
     (base,) = named
     refuse_broken([target], named)
     if missing := registry.missing_library(base):

@@ -13,8 +13,6 @@ import typer
 from attnsuite.model import UsageError
 from attnsuite.model.limits import check_jobs
 
-MAX_NAME_BYTES = 255
-"""Bytes of one part of a path (NAME_MAX of Linux and macOS)."""
 Reader = Callable[[str, Any], Any]
 """Converts a word into the value of an option, whose name comes first. Raises UsageError for a wrong word."""
 
@@ -160,8 +158,6 @@ def file(word: str, text: str | Path) -> str:
     """The reader of the path of a file, or of a file or a folder."""
     if not str(text).strip():
         raise UsageError(f"{word} expects a path, got {str(text)!r}")
-    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(text).parts):
-        raise UsageError(f"{word}: {str(text)[:40]!r}… is longer than a file name may be")
     return str(text)
 
 

@@ -25,18 +25,14 @@ class Findings:
 
     def counted(self) -> str:
         """The numbers of verified things, in words."""
-        recorded = self.machines.values()
-        counts = {
-            "machine": len(recorded),
-            "run": sum(len(record.runs) for record in recorded),
-            "outcome": sum(len(record.rows) for record in recorded),
-            "measurement": sum(len(record.measured) for record in recorded),
-            "training": sum(len(record.trained) for record in recorded),
-            "claim": sum(len(record.examined) for record in recorded),
-        }
-        words = ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count)
+        records = self.machines.values()
+        runs, rows = sum(len(record.runs) for record in records), sum(map(_rows, records))
         pages = f"; {self.files} pages, tables and charts match their rows" if self.files else ""
-        return f"{words}{pages}"
+        return f"{len(records):,} machines, {runs:,} runs, {rows:,} rows{pages}"
+
+
+def _rows(record: MachineRecord) -> int:
+    return sum(map(len, (record.rows, record.measured, record.trained, record.examined)))
 
 
 @gc_paused()

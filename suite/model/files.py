@@ -1,7 +1,6 @@
 """Safe reading and atomic writing of files."""
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -12,8 +11,6 @@ from attnsuite.model.words import UsageError
 
 LARGEST = 2**29
 """Bytes of the largest file that is read, compressed or not: 500 times the largest file of results."""
-DIGITS = 16
-"""Hexadecimal digits of `digest`: 64 bits detect every accidental change."""
 
 
 def check(path: Path) -> int:
@@ -70,8 +67,3 @@ def file_errors(path: Path, what: str) -> Iterator[None]:
 def encoded(text: str) -> bytes:
     """The bytes of a text; a lone surrogate becomes an escape."""
     return text.encode(errors="backslashreplace")
-
-
-def digest(text: str) -> str:
-    """A short hash that detects changes of a text."""
-    return hashlib.sha256(encoded(text)).hexdigest()[:DIGITS]

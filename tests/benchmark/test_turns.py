@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import torch
 from workers import LINUX
 
 from attnsuite import registry
@@ -75,17 +74,3 @@ def test_each_answer_has_its_time_and_one_comes_along(start: Start, trusted: boo
     found = {"output": answer.rows["output"]}
     assert WORKLOAD.verdict("float32", "forward", NUMBERS[3], {"output": rows}, found).status == "passed"
     assert WORKLOAD.verdict("float32", "forward", NUMBERS[2], {"output": rows}, found).status == "failed"
-
-
-@LINUX
-def test_a_function_in_this_process_answers_likewise() -> None:
-    (declaration,) = registry.find(["attention/matmul"])
-    participant = Participant(declaration, threads=1, function=torch.nn.functional.scaled_dot_product_attention)
-    participant.prepare(JOB)
-
-    answer = participant.proof_times(NUMBERS, NUMBERS[0], warm=1)
-
-    assert isinstance(answer, ProofTimes)
-    found = {"output": answer.rows["output"]}
-    rows = {"output": list(range(6))}
-    assert WORKLOAD.verdict("float32", "forward", NUMBERS[0], rows, found).status == "passed"

@@ -118,27 +118,3 @@ def counts_of(text: str) -> tuple[int, int, int]:
     )
     expected, current, before = map(int, results)
     return expected, current, before
-
-
-@pytest.mark.slow
-def test_the_prewarmed_server_is_the_one_that_is_used() -> None:
-    """The environment may change in between; otherwise each benchmark imports PyTorch once too often."""
-    program = """
-import attnsuite.worker
-from attnsuite.worker import forkserver
-started = []
-server = type("Server", (), {"alive": True, "prewarm": lambda self, also: None})()
-forkserver.ForkServer = lambda *of: started.append(of) or server
-attnsuite.worker.prewarm({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
-import attnsuite.cli.bench, attnsuite.benchmark, attnsuite.conformance.session, threadpoolctl
-import attnsuite.registry
-attnsuite.registry.load(*attnsuite.registry.find(["attention/matmul"]))
-attnsuite.worker.prewarm({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
-print(len(started))
-"""
-    put = {"KMP_DUPLICATE_LIB_OK", "ORT_DISABLE_TELEMETRY", "XLA_PYTHON_CLIENT_PREALLOCATE"}
-    clean = {name: value for name, value in os.environ.items() if name not in put} | {"PYTHONPATH": HOME}
-
-    done = subprocess.run([sys.executable, "-c", program], env=clean, capture_output=True, text=True, check=False)
-
-    assert done.stdout == "1\n", done.stderr

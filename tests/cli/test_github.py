@@ -49,9 +49,11 @@ ASKED = (
 
 
 @pytest.mark.slow
-def test_a_failure_is_annotated_at_the_function_and_nothing_before_it_can_be_a_command(
-    status_of: Status, mine: Path, capsys: pytest.CaptureFixture[str]
+def test_a_failure_is_annotated_at_the_function_and_is_in_the_summary(
+    status_of: Status, mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "summary.md").write_text("# Before\n\n")
+
     assert status_of(*ASKED) == 1
 
     first, *lines = capsys.readouterr().out.splitlines()
@@ -64,14 +66,6 @@ def test_a_failure_is_annotated_at_the_function_and_nothing_before_it_can_be_a_c
         "::error file=kernels/mine.py,line=9,title=attention/mine%3A plain/small in float32::failed"
     )
     assert annotation.endswith(f"%0Aattnsuite check {mine} --case plain/small --dtype float32")
-
-
-@pytest.mark.slow
-def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mine: Path, tmp_path: Path) -> None:
-    (tmp_path / "summary.md").write_text("# Before\n\n")
-
-    assert status_of(*ASKED) == 1
-
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("# Before\n\n# Attention conformance\n")
     assert "| ❌ | `attention/mine` | cpu | 0/1 | 1 failed | 0 | 0 | 0 | 1 of 1 |" in text

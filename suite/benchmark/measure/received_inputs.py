@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from attnsuite.benchmark.measure.clock import one_thread
 from attnsuite.benchmark.measure.messages import Layout
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.worker.messages import DTYPES, buffer
-from attnsuite.worker.turns import CALL, Turn, TurnResult
 
 
 class ReceivedInputs:
@@ -64,18 +62,6 @@ class ReceivedInputs:
         with one_thread():
             self._output = self._task.rows_of(self._result)
             return [buffer(tensor.flatten()) for tensor in self._output.values()]
-
-    def take(self, turns: Sequence[Turn]) -> list[TurnResult]:
-        """The results of these turns in this process."""
-        return [self._taken(*turn) for turn in turns]
-
-    def _taken(self, turn: bytes, inputs: Sequence[memoryview]) -> TurnResult:
-        self.warm()
-        began = perf_counter()
-        for place, part in zip(self._input_buffers, inputs, strict=True):
-            place[:] = part
-        reply = bytearray().join(self.reply(turn == CALL))
-        return perf_counter() - began, reply
 
 
 def _shared(first: Tensor, second: Tensor) -> bool:

@@ -378,17 +378,14 @@ def tasks() -> dict[str, Task]:
     return {task.name: task for task in (DIGITS, MEAN, RECALL, UNIFORM, TRANSFORMER, BAHDANAU, *wrong)}
 
 
-def task_named(name: str) -> Task:
-    """The task of this name. Raises UsageError for an unknown name."""
-    by_name = tasks()
-    if name not in by_name:
-        raise UsageError(f"unknown task {name!r:.80}; there are: {', '.join(by_name)}")
-    return by_name[name]
-
-
 def tasks_of_table(name: str) -> list[Task]:
     """All tasks of the table of this name, or else the task of this name. Raises UsageError for an unknown name."""
-    return [task for task in tasks().values() if task.recorded_name == name] or [task_named(name)]
+    by_name = tasks()
+    if chosen := [task for task in by_name.values() if task.recorded_name == name]:
+        return chosen
+    if name not in by_name:
+        raise UsageError(f"unknown task {name!r:.80}; there are: {', '.join(by_name)}")
+    return [by_name[name]]
 
 
 # Trainings, and the trained translators

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite import pytest_plugin, registry
-from attnsuite.model import UsageError
 from attnsuite.pytest_plugin import InputValidationWarning, conformance
 from attnsuite.registry import Declaration
 
@@ -213,20 +212,6 @@ def test_there_is_a_parameter_set_for_every_case_and_dtype_and_one_for_declarati
     assert names[-1] == "declarations"
     assert {"plain/small-float64", "plain/small-bfloat16", "bad_input/narrow_keys-float32"} < set(names)
     assert names == names_of(conformance(scaled_dot_product_attention))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"contract": "attn"}, "unknown contract 'attn'"),
-        ({"cases": "nosuch"}, "no case of attention matches 'nosuch'"),
-        ({"dtypes": ["float31"]}, "unknown dtype 'float31'"),
-        ({"device": "tpu"}, "unknown device 'tpu'"),
-    ],
-)
-def test_a_test_of_what_does_not_exist_cannot_be_made(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        conformance(scaled_dot_product_attention, **arguments)
 
 
 def only_test(**options: Any) -> Callable[[], None]:
