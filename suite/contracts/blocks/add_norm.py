@@ -206,6 +206,8 @@ MUTANTS = [
             "repeats_position_beyond_128": Mutation("positions beyond the 128th repeat the 128th",
                 with_result(repeated_beyond(128, -2))),
         },
+        gather={"rows_of_a_matrix": Mutation("batch normalisation of a matrix normalises its rows",
+            lambda total: Residual.gather(total) if total.dim() > 2 else total)},
         mean={"rms_norm": Mutation("root mean square normalisation: no mean is subtracted",
             lambda rows: torch.zeros_like(rows[..., :1]), "arXiv 1910.07467")},
         variance={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from attnsuite.cases.changes import (
     swapped_where_equal,
     turned,
 )
-from attnsuite.cases.computations import bias_first, in_float64, linear, usual_mutants, widened
+from attnsuite.cases.computations import bias_first, linear, usual_mutants
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.shared import multiplier
@@ -257,69 +258,37 @@ IGNORING = mutants(
 )
 
 
-Result = tuple[Tensor, Tensor]
-"""The heads side by side, b l c, and the weights before dropout, b h l s."""
-Three = tuple[Tensor, Tensor, Tensor]
-"""Of queries, keys and values."""
-Core = Callable[[Three, Three, Three, int, Tensor, float], Result]
-"""Inputs, maps, biases, the number of heads, the visible keys b h l s, and the probability of dropout."""
+def _library(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False,
+    dropout_p: float = 0.0,
+) -> Tensor:  # fmt: skip
+    mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal)
+    return mixed if attn_mask is None else mixed.masked_fill(~attn_mask.any(-1, keepdim=True), 0.0)
 
 
-def _function(core: Core, affine: Callable[..., Tensor]) -> Callable[..., Any]:
-    """The contract's function from its heads. Missing biases are zeros."""
-
-    def biased(bias: Tensor | None, weights: Tensor) -> Tensor:
-        return weights.new_zeros(weights.shape[1]) if bias is None else bias
-
-    def multi_head_attention(
-        query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, *,
-        num_heads: int, w_output: Tensor | None = None, b_query: Tensor | None = None, b_key: Tensor | None = None,
-        b_value: Tensor | None = None, b_output: Tensor | None = None, attn_mask: Tensor | None = None,
-        is_causal: bool = False, dropout_p: float = 0.0, need_weights: bool = False,
-    ) -> Any:  # fmt: skip
-        allowed = torch.ones(len(query), num_heads, query.shape[1], key.shape[1], dtype=torch.bool)
-        allowed = allowed if attn_mask is None else allowed & attn_mask
-        allowed = allowed.tril() if is_causal else allowed
-        maps, biases = (
-            (w_query, w_key, w_value),
-            (biased(b_query, w_query), biased(b_key, w_key), biased(b_value, w_value)),
-        )
-        output, weights = core((query, key, value), maps, biases, num_heads, allowed, dropout_p)
-        if w_output is not None:
-            output = affine(output, w_output, biased(b_output, w_output))
-        return (output, weights) if need_weights else output
-
-    return multi_head_attention
-
-
-def _library(inputs: Three, maps: Three, biases: Three, heads: int, allowed: Tensor, p: float) -> Result:
-    """Torch's linear and scaled_dot_product_attention; the weights are exponentials of a log-softmax."""
-    query, key, value = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in map(linear, inputs, maps, biases))
-    full = allowed.any(-1, keepdim=True)
-    mixed = functional.scaled_dot_product_attention(query, key, value, allowed, p).masked_fill(~full, 0.0)
-    scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~allowed, -math.inf)
-    return mixed.transpose(1, 2).flatten(2), scores.log_softmax(-1).exp().masked_fill(~full, 0.0)
-
-
-def _head_by_head(inputs: Three, maps: Three, biases: Three, heads: int, allowed: Tensor, p: float) -> Result:
-    """Each head has its own columns; keys are scaled."""
-    columns = [torch.tensor_split(tensor, heads, -1) for tensor in (*maps, *biases)]
-    outputs, weights = [], []
-    for head in range(heads):
-        parts = [part[head] for part in columns]
-        query, key, value = map(bias_first, inputs, parts[:3], parts[3:])
-        scores = query @ (key / math.sqrt(key.shape[-1])).mT
-        weights.append(scores.masked_fill(~allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0))
-        outputs.append(functional.dropout(weights[-1], p) @ value)
-    return torch.cat(outputs, -1), torch.stack(weights, 1)
+def _head_by_head(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False,
+    dropout_p: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Keys are scaled."""
+    allowed = torch.ones(*query.shape[:-1], key.shape[2], dtype=torch.bool)
+    allowed = allowed if attn_mask is None else allowed & attn_mask
+    allowed, outputs = allowed.tril() if is_causal else allowed, []
+    for head in range(query.shape[1]):
+        scores = query[:, head] @ (key[:, head] / math.sqrt(key.shape[-1])).mT
+        weights = scores.masked_fill(~allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0)
+        outputs.append(functional.dropout(weights, dropout_p) @ value[:, head])
+    return torch.stack(outputs, 1)
 
 
 def variants() -> list[Variant]:
-    """The formula with another way to split heads, and in other precisions."""
-    library, heads = _function(_library, linear), _function(_head_by_head, bias_first)
+    """The formula by other functions, and in other precisions."""
+    maps: dict[str, Callable[..., Any]]
+    maps = {"to_queries": linear, "to_keys": linear, "to_output": linear, "attend": _library}
+    library = partial(MultiHead, **maps, to_values=lambda x, weights: functional.linear(x, weights.mT))
+    biases_first = dict.fromkeys(("to_queries", "to_keys", "to_values", "to_output"), bias_first)
     return [
-        Variant("own_dtype", "torch's linear and scaled_dot_product_attention in the dtype",
-            MultiHead.validated(library)),
-        Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
-        Variant("float64", "torch's functions in float64", in_float64(MultiHead, library)),
-    ]  # fmt: skip
+        Variant("own_dtype", "torch's linear and scaled_dot_product_attention", library(wide=lambda x: x.dtype)),
+        Variant("head_by_head", "one head at a time, biases first", MultiHead(**biases_first, attend=_head_by_head)),
+        Variant("float64", "torch's functions in float64", library(wide=lambda x: torch.float64)),
+    ]
