@@ -165,34 +165,10 @@ def imprecise_mutants(steps: type[Steps]) -> list[Mutant]:
 
 def widened(steps: type[Steps], core: Function) -> Function:
     """Computes half types in float32 and returns the dtype of the first argument."""
-    return steps.validated(_converted(core, Steps.wide))
 
-
-def in_float64(steps: type[Steps], core: Function) -> Function:
-    """Computes in float64 and returns the dtype of the first argument."""
-    return steps.validated(_converted(core, lambda numbers: torch.float64))
-
-
-def in_numpy(steps: type[Steps], core: Function) -> Function:
-    """Calls the core with numpy arrays of float64 and returns a tensor."""
-
-    def array(argument: Any) -> Any:
-        if not isinstance(argument, Tensor):
-            return argument
-        return argument.double().numpy() if argument.is_floating_point() else argument.numpy()
-
-    @wraps(core)
-    def converting(*arguments: Any, **options: Any) -> Tensor:
-        output = core(*map(array, arguments), **{name: array(option) for name, option in options.items()})
-        return torch.tensor(output, dtype=arguments[0].dtype)
-
-    return steps.validated(converting)
-
-
-def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:
     def converted(argument: Any) -> Any:
         numbers = isinstance(argument, Tensor) and argument.is_floating_point()
-        return argument.to(dtype(argument)) if numbers else argument
+        return argument.to(Steps.wide(argument)) if numbers else argument
 
     @wraps(core)
     def converting(*arguments: Any, **options: Any) -> Any:
@@ -200,7 +176,7 @@ def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Functi
         back = arguments[0].dtype
         return tuple(tensor.to(back) for tensor in output) if isinstance(output, tuple) else output.to(back)
 
-    return converting
+    return steps.validated(converting)
 
 
 def linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:

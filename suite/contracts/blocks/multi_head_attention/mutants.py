@@ -41,7 +41,48 @@ def _scaled_by_width(map: Tensor, w_query: Tensor) -> Tensor:
     return map * math.sqrt(w_query.shape[1] / w_query.shape[0])
 
 
-ACCEPTED = mutants(
+OF_ATTENTION = {mutant.name: mutant for mutant in attention.mutants()}
+OF_HEADS = (
+    *("inverts_bool_mask", "ignores_bool_mask", "fills_with_minus_1e9", "fills_with_minus_10000"),
+    *("uses_first_heads_mask", "uses_first_items_mask", "transposes_square_mask", "excludes_the_diagonal"),
+    *("allows_one_future_key", "aligns_causal_at_the_end", "fills_future_with_minus_1e9", "gives_nan_for_empty_row"),
+    *("normalises_over_heads", "ignores_dropout", "rescales_kept_weights_by_p", "drops_with_probability_of_keeping"),
+    *("drops_a_tenth_too_rarely", "gives_nan_for_certain_dropout", "drops_alike_in_all_heads"),
+    *("drops_alike_in_every_call", "looks_ahead"),
+)
+"""Mutants of the contract `attention` that compute the heads here, without their advice to declare a convention."""
+HEADS = [
+    Mutant(
+        name,
+        wrong.says.partition("; if that is meant")[0],
+        MultiHead(attend=wrong.function),
+        wrong.dtypes,
+        wrong.source,
+    )
+    for name, wrong in ((name, OF_ATTENTION[name]) for name in OF_HEADS)
+]
+
+
+def _dropped_output(output: Tensor, p: float) -> Tensor:
+    return output * multiplier(output, p) if p else output
+
+
+drops_output_instead = Mutant(
+    "drops_output_instead",
+    "the output is dropped instead of the weights",
+    MultiHead(attend=OF_ATTENTION["ignores_dropout"].function, finish=_dropped_output),
+)
+
+
+def _of_shape(first: dict[Any, Tensor], weights: Tensor) -> Tensor:
+    """The tensor that is stored for this shape, by default a copy of this one."""
+    return first.setdefault((weights.shape, weights.dtype), weights.clone())
+
+
+FIRST: dict[Any, Tensor] = {}
+LATEST: dict[Any, Tensor] = {}
+
+MUTANTS = mutants(
     MultiHead,
     whole={
         "fewer_heads_where_they_do_not_divide": Mutation(
@@ -62,11 +103,6 @@ ACCEPTED = mutants(
             lambda bias, w_query: bias.expand(w_query.shape[1]) if len(bias) == 1 else bias))),
         "clamped_dropout": Mutation("a probability outside [0, 1] is clamped",
             with_arguments(dropout_p=lambda p: min(1.0, max(0.0, p)))),
-    },
-)  # fmt: skip
-MAPS = mutants(
-    MultiHead,
-    whole={
         "key_weights_by_query_weights": Mutation("the queries' weights serve the keys too where the shapes allow it",
             with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
         "value_weights_by_key_weights": Mutation("the keys' weights serve the values too where the shapes allow it",
@@ -124,37 +160,6 @@ MAPS = mutants(
             torch.eye(len(weights), dtype=weights.dtype) if len(weights) == weights.shape[1] else weights)),
         "output_bias_left_out": Mutation("the output's bias is left out", lambda x, weights, bias: x @ weights),
     },
-)  # fmt: skip
-
-
-OF_ATTENTION = {mutant.name: mutant for mutant in attention.mutants()}
-OF_HEADS = (
-    *("inverts_bool_mask", "ignores_bool_mask", "fills_with_minus_1e9", "fills_with_minus_10000"),
-    *("uses_first_heads_mask", "uses_first_items_mask", "transposes_square_mask", "excludes_the_diagonal"),
-    *("allows_one_future_key", "aligns_causal_at_the_end", "fills_future_with_minus_1e9", "gives_nan_for_empty_row"),
-    *("normalises_over_heads", "ignores_dropout", "rescales_kept_weights_by_p", "drops_with_probability_of_keeping"),
-    *("drops_a_tenth_too_rarely", "gives_nan_for_certain_dropout", "drops_alike_in_all_heads"),
-    *("drops_alike_in_every_call", "looks_ahead"),
-)
-"""Mutants of the contract `attention` that compute the heads here, without their advice to declare a convention."""
-HEADS = [
-    Mutant(
-        name,
-        wrong.says.partition("; if that is meant")[0],
-        MultiHead(attend=wrong.function),
-        wrong.dtypes,
-        wrong.source,
-    )
-    for name, wrong in ((name, OF_ATTENTION[name]) for name in OF_HEADS)
-]
-
-
-def _dropped_output(output: Tensor, p: float) -> Tensor:
-    return output * multiplier(output, p) if p else output
-
-
-WEIGHTS = mutants(
-    MultiHead,
     factor={
         "unscaled": Mutation("the scores are not divided by √p", lambda query, value: 1.0),
         "full_width_scale": Mutation("the scores are divided by the root of the width of all heads together",
@@ -188,23 +193,6 @@ WEIGHTS = mutants(
             lambda attend, heads, bias, options: attend(heads, options) + (0.0 if bias is None else bias)),
     },
     finish={"drops_output_too": Mutation("the output is dropped as well as the weights", _dropped_output)},
-)  # fmt: skip
-drops_output_instead = Mutant(
-    "drops_output_instead",
-    "the output is dropped instead of the weights",
-    MultiHead(attend=OF_ATTENTION["ignores_dropout"].function, finish=_dropped_output),
-)
-
-
-def _of_shape(first: dict[Any, Tensor], weights: Tensor) -> Tensor:
-    """The tensor that is stored for this shape, by default a copy of this one."""
-    return first.setdefault((weights.shape, weights.dtype), weights.clone())
-
-
-FIRST: dict[Any, Tensor] = {}
-LATEST: dict[Any, Tensor] = {}
-RETURNED_WEIGHTS = mutants(
-    MultiHead,
     options_to_read={
         "shows_dropped_weights": Mutation(
             "the returned attention weights are those after dropout; a backend is read with dropout",
@@ -218,9 +206,6 @@ RETURNED_WEIGHTS = mutants(
         "shows_in_one_place": Mutation("the next call overwrites the returned attention weights of its shape",
             lambda weights: _of_shape(LATEST, weights).copy_(weights)),
     },
-)  # fmt: skip
-BACKEND = mutants(
-    MultiHead,
     choose={"ignores_the_plug": Mutation("the backend is not called", lambda attention: None)},
     to_backend={"widens_for_the_plug": Mutation("the backend gets float32 for half types", lambda heads, dtype: heads,
         dtypes=("float16",))},

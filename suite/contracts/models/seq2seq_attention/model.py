@@ -249,8 +249,9 @@ def _states_before(states: Tensor, storage: Storage) -> Tensor:
 
 CONTROLS = {"correct": Recurrent()}
 IMPRECISE = imprecise_mutants(Recurrent)
-ACCEPTED = mutants(
+MUTANTS = mutants(
     Recurrent,
+    **greedy.MUTANTS,
     check_weights=CHECK_WEIGHTS,
     check_inputs=CHECK_SENTENCES,
     take={
@@ -262,9 +263,6 @@ ACCEPTED = mutants(
         "tied_logits": Mutation("the logits' weights are the target's embedding, transposed, where the shapes allow it",
             with_arguments(weights=shared("target_embedding", "w_logits"))),
     },
-)  # fmt: skip
-STATES = mutants(
-    Recurrent,
     order={"reads_backwards": Mutation("the encoder reads from the end", with_result(lambda order: order[::-1]))},
     recall={"remembers_source": Mutation("the states of an earlier source of the same shape are used",
         lambda history, storage: storage.setdefault(history.shape, history))},
@@ -287,9 +285,6 @@ STATES = mutants(
         "bottom_layer_query": Mutation("the query is the bottom layer's state", lambda states, step: states[0, 0]),
         "memory_cell_query": Mutation("the query is an LSTM's memory cell", lambda states, step: states[-1, -1]),
     },
-)  # fmt: skip
-ATTENTION = mutants(
-    Recurrent,
     within={
         "ignored_lengths": Mutation("the lengths are ignored", with_result(torch.ones_like)),
         "one_position_more": Mutation("one position beyond the length is visible",
@@ -324,9 +319,6 @@ ATTENTION = mutants(
     },
     mix={"last_state_alone": Mutation("the context is the encoder's last state: no attention",
         lambda weights, memory: memory[:, -1], "documents, doc-002: bottleneck")},
-)  # fmt: skip
-CELLS = mutants(
-    Recurrent,
     read={"late_target": Mutation("the target is read one step late",
         lambda target: torch.cat([target[:, :1], target[:, :-1]], 1))},
     join={"embedding_first": Mutation("the embedding comes first, then the context",
@@ -354,10 +346,6 @@ CELLS = mutants(
         "squeezed_batch": Mutation("a batch of one loses its axis", lambda logits: logits.squeeze(0)),
         "repeats_step_beyond_16": Mutation("steps beyond the 16th repeat the 16th", repeated_beyond(16, 1)),
     },
-)  # fmt: skip
-GREEDY = mutants(Recurrent, **greedy.MUTANTS)
-RETURNED_WEIGHTS = mutants(
-    Recurrent,
     returned={
         "shows_faint_weights_of_hidden_keys": Mutation("hidden positions have a returned weight of 10⁻⁹",
             with_result(lambda weights: weights.clamp_min(1e-9))),
@@ -387,7 +375,7 @@ BRANCHES = [
     replace(mutant, name=f"{mutant.name}_of_{value}", says=f"{mutant.says} if the {key} is {value}",
         function=partial(_in_branch, mutant.function, key, value))
     for key, value in (("cell", "lstm"), ("score", "dot"), ("score", "scaled_dot"))
-    for mutant in ATTENTION
+    for mutant in MUTANTS
     if mutant.name in ("ignored_lengths", "ignored_window")
 ]  # fmt: skip
 

@@ -196,17 +196,15 @@ def _half_angles(offset: int, length: int, width: int) -> Tensor:
 
 CONTROLS = {"correct": Transformer()}
 COMMON = [*mutants_of_blocks(Transformer), *imprecise_mutants(Transformer)]
-ACCEPTED = mutants(
+MUTANTS = mutants(
     Transformer,
+    **greedy.MUTANTS,
     check_inputs=CHECK_SENTENCES,
     check_weights={
         **CHECK_WEIGHTS,
         "contiguous_weights": Mutation("weights must be contiguous",
             with_arguments(weights=lambda weights: {name: w.view(-1).view(w.shape) for name, w in weights.items()})),
     },
-)  # fmt: skip
-BLOCKS = mutants(
-    Transformer,
     place={
         "no_positions": Mutation("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1])),
         "unscaled_embedding": Mutation("the embeddings are not multiplied by √d",
@@ -229,9 +227,6 @@ BLOCKS = mutants(
         "no_logits_bias": Mutation("the logits have no bias", lambda hidden, weights: hidden @ weights["w_logits"]),
         "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
     },
-)  # fmt: skip
-MASKS = mutants(
-    Transformer,
     mask={"fills_with_minus_1e9": Mutation("hidden scores are −10⁹, above some visible ones", fill(-1e9))},
     within={
         "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
@@ -254,9 +249,6 @@ MASKS = mutants(
     },
     cached={"cached_steps_see_padding": Mutation("cached steps attend to the padding of the source",
         with_arguments(within=torch.ones_like))},
-)  # fmt: skip
-BACKEND = mutants(
-    Transformer,
     choose={"plugged_into_self_attention_alone": Mutation(
         "the backend is not called where queries and keys differ in number",
         lambda own, backend: (lambda name, query, key, value, allowed:
@@ -267,16 +259,9 @@ BACKEND = mutants(
         "plug_without_causal": Mutation("the backend is called without the causal mask",
             lambda allowed: {} if allowed is None or allowed.dim() == 2 else {"attn_mask": allowed}),
     },
-)  # fmt: skip
-GREEDY = mutants(Transformer, **greedy.MUTANTS)
-RETURNED_WEIGHTS = mutants(
-    Transformer,
     stacked={"shows_last_step": Mutation("cached decoding returns the weights of the last step only",
         lambda parts: parts[-1])},
     returned=FAINT_WEIGHTS,
-)  # fmt: skip
-BETWEEN_CALLS = mutants(
-    Transformer,
     keep={
         "stale_states": Mutation("a source of the first one's shape is not read",
             lambda storage, source, states: first_of_shape(storage, states)),

@@ -124,7 +124,7 @@ class VisionTransformer(Blocks):
 
 CONTROLS = {"correct": VisionTransformer()}
 COMMON = [*mutants_of_blocks(VisionTransformer), *imprecise_mutants(VisionTransformer)]
-ACCEPTED = mutants(
+MUTANTS = mutants(
     VisionTransformer,
     check_config={
         "crops": Mutation("images are cropped to whole patches", lambda config: None, "documents, E40"),
@@ -136,9 +136,6 @@ ACCEPTED = mutants(
         "images_as_they_lie": Mutation("images are read in memory order", with_result(as_it_lies)),
     },
     widened={"weights_as_they_lie": Mutation("weights are read in memory order", with_arguments(weights=as_they_lie))},
-)  # fmt: skip
-COMPUTED = mutants(
-    VisionTransformer,
     patches={
         "transposed_images": Mutation("rows and columns of square images are swapped", with_arguments(images=turned)),
         "swapped_items_and_channels": Mutation("items and channels are swapped where the two axes have one size",
