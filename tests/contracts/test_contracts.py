@@ -203,6 +203,7 @@ def takes_long(declaration: registry.Declaration) -> bool:
     slow = (
         "patch_embedding/loops",
         "vision_transformer/eager",
+        "kv_cache_attention/flex.eager",
         "varlen_attention/jax_nn",
         "varlen_attention/flex.eager",
     )

@@ -62,7 +62,7 @@ FEATURES = {
     "window": "sliding windows",
     "scale": "another scale than 1/√e",
     "bidirectional": "is_causal=False",
-    "nan_unwritten": "NaN in slots and pages that are not written yet",
+    "nan_unwritten": "NaN or infinity in slots and pages that are not written yet",
     "no_tokens": "an item without tokens, no items, no new tokens",
 }
 PARAMETERS = {
@@ -75,9 +75,9 @@ PARAMETERS = {
 }
 
 
-def _has_nan(call: Call) -> bool:
+def _is_not_finite(call: Call) -> bool:
     cache = call.tensors.get("key_scales", call.tensors["key_cache"])
-    return not cache.is_meta and bool(cache.isnan().any())
+    return not cache.is_meta and not bool(cache.isfinite().all())
 
 
 def _ragged(call: Call) -> bool:
@@ -97,7 +97,7 @@ CONTRACT = declare(
         "several_queries": lambda call: call.tensors["query"].shape[1] > 1,
         "ragged": _ragged,
         "grouped": lambda call: call.tensors["query"].shape[2] != call.tensors["key_cache"].shape[2],
-        "nan_unwritten": _has_nan,
+        "nan_unwritten": _is_not_finite,
         "no_tokens": _no_tokens,
     },
     lists={"variants": "variants.variants", "workloads": "workloads.workloads", "array": "combined.array"},
