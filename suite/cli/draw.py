@@ -7,8 +7,8 @@ from attnsuite.documents.figures import FIGURES, select_figures
 from attnsuite.model import UsageError
 from attnsuite.report.charts import missing_packages
 
-OPTIONS = ("sentence", "attention", "causal")
-"""The options of figures."""
+OPTIONS = {"sentence": "sentence", "attention": "attention", "causal": "causal", "from": "checkpoint"}
+"""The options of figures, and the arguments of pictures."""
 
 
 def run(options: Draw) -> None:
@@ -24,8 +24,8 @@ def run(options: Draw) -> None:
             takes = f" ({', '.join(f'--{option}' for option in figure.takes)})" if figure.takes else ""
             print(f"{name:{max(map(len, figures))}}  {figure.title}: {figure.source}{takes}")
         return
-    values = {name: getattr(options, name) for name in OPTIONS if words(options, name)}
-    for option in values:
+    given = [option for option, argument in OPTIONS.items() if words(options, argument)]
+    for option in given:
         _refuse_untaken(option, options.figures)
     if lacking := missing_packages():
         raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
@@ -34,12 +34,12 @@ def run(options: Draw) -> None:
     trained: set[str] = set()
     for target in targets(options.to, figures, options.overwrite):
         figure = FIGURES[target.name]
-        if figure.trains not in trained | {""}:
+        if figure.trains not in trained | {""} and "from" not in given:
             trained.add(figure.trains)
             print_hint(
                 f"loading the {figure.trains} that translates; without a cached one it is trained, which takes a minute"
             )
-        picture = figure.picture(**values)
+        picture = figure.picture(**{OPTIONS[option]: getattr(options, OPTIONS[option]) for option in given})
         for path in target.write(picture):
             print(path, flush=True)
 

@@ -331,6 +331,7 @@ class Draw:
     sentence: str | None = option(None, "--sentence TEXT", "the sentence that a figure shows")
     attention: str | None = option(None, "--attention TARGET", "the attention that a figure shows or uses")
     causal: bool = option(False, "--causal", "let no word attend to later ones")
+    checkpoint: Path | None = option(None, "--from FILE", "a translator's checkpoint, of `learn --checkpoints`", path)
 
 
 @_request

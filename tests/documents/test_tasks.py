@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -497,3 +498,17 @@ def test_a_wrong_gradient_is_a_mutant_with_a_correct_output(name: str) -> None:
     assert torch.allclose(tasks.gradients()[name](query, key, value), sdpa(query, key, value), atol=1e-5)
     pairs = zip(gradients(RIGHT_GRADIENT), gradients(name), strict=True)
     assert any(not torch.allclose(right, wrong, rtol=1e-4) for right, wrong in pairs)
+
+
+def test_a_translator_is_read_from_its_checkpoint(tmp_path: Path) -> None:
+    job = tasks.Job(tasks.TRANSLATORS["transformer"].changed(epochs=1), 0, registry.find(["attention/matmul"])[0])
+    learned = job.run(job.backend().attention, tmp_path)
+    (file,) = tmp_path.iterdir()
+
+    read = tasks.translator_from("transformer", file)
+
+    assert read.weights.keys() == learned.weights.keys()
+    assert all(torch.equal(read.weights[name], weight) for name, weight in learned.weights.items())
+    for name, path in (("seq2seq_attention", file), ("transformer", tmp_path / "none")):
+        said = refused(partial(tasks.translator_from, name, path))
+        assert said.startswith(f"{path} is no checkpoint of translation/{name}")

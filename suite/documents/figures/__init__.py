@@ -55,7 +55,7 @@ class Figure:
     picture: Callable[..., Picture]
     """Computes the picture from the figure's options."""
     takes: tuple[str, ...] = ()
-    """Names of its options: sentence, attention, causal."""
+    """Names of its options: sentence, attention, causal, from (the argument `checkpoint`)."""
     trains: str = ""
     """The translator that it shows, read from the cache or trained; empty for figures without one."""
 
@@ -115,12 +115,12 @@ def heads(translation: Translation, kind: str) -> HeatMaps:
 @_figure(
     "Bahdanau attention of a translated sentence",
     "doc-004, section 11.4.3",
-    ("sentence",),
+    ("sentence", "from"),
     "seq2seq_attention",
 )
-def bahdanau_attention(sentence: str = SENTENCE) -> HeatMaps:
+def bahdanau_attention(sentence: str = SENTENCE, checkpoint: Path | None = None) -> HeatMaps:
     """One map: steps of the decoder by words of the source and its end."""
-    translation = translate("seq2seq_attention", trained("seq2seq_attention"), sentence)
+    translation = translate("seq2seq_attention", trained("seq2seq_attention", checkpoint), sentence)
     axes = Axis("key", translation.source), Axis("query: what the decoder reads", translation.target)
     return HeatMaps(translation.subtitle, (heat_map(translation.weights["attention"][0]),), *axes, cell=36)
 
@@ -130,13 +130,15 @@ for _name, _kind in (("encoder", ".attention"), ("decoder", ".self_attention"), 
     @_figure(
         f"{_name.capitalize()} attention of a translated sentence",
         "doc-004, section 11.7.6",
-        ("sentence", "attention"),
+        ("sentence", "attention", "from"),
         "transformer",
         f"{_name}_attention",
     )
-    def _of_transformer(sentence: str = SENTENCE, attention: str = "", kind: str = _kind) -> HeatMaps:
+    def _of_transformer(
+        sentence: str = SENTENCE, attention: str = "", checkpoint: Path | None = None, kind: str = _kind
+    ) -> HeatMaps:
         """The attentions of one kind in the trained Transformer, layers by heads."""
-        return heads(translate("transformer", trained("transformer"), sentence, attention), kind)
+        return heads(translate("transformer", trained("transformer", checkpoint), sentence, attention), kind)
 
 
 # Backpropagation through time

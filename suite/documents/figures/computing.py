@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnsuite import registry
-from attnsuite.documents.learning import Translator, translator
+from attnsuite.documents.learning import Translator, translator, translator_from
 from attnsuite.documents.learning.data import BEGIN, END, greedy
 from attnsuite.model import UsageError
 from attnsuite.registry import Loaded
@@ -107,9 +108,9 @@ def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> 
 
 
 @cache
-def trained(name: str) -> Translator:
-    """A translator, once per process: from the cache, or trained."""
-    return translator(name)
+def trained(name: str, checkpoint: Path | None = None) -> Translator:
+    """A translator, once per process: from a checkpoint, or else from the cache, or trained."""
+    return translator_from(name, checkpoint) if checkpoint else translator(name)
 
 
 @dataclass(frozen=True)

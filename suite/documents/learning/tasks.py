@@ -469,3 +469,17 @@ def translator(name: str, seed: int = 0, epochs: int | None = None) -> Translato
     job = Job(task, seed, None if task.own else registry.find([DEFAULT])[0])
     finished, texts = job.run(job.backend().attention), corpus(task.config)
     return Translator(model_config(name, task.config, texts), finished.weights, texts.source, texts.target, texts.steps)
+
+
+def translator_from(name: str, file: Path) -> Translator:
+    """The translator in a checkpoint, which `attnsuite learn --checkpoints DIR` writes after each epoch.
+
+    Raises UsageError for a file that is no checkpoint of this model.
+    """
+    task, state = TRANSLATORS[name], Checkpoint(file).read()
+    config, texts = task.config, corpus(task.config)
+    settings = model_config(name, config, texts)
+    shapes = {weight: tuple(tensor.shape) for weight, tensor in state["weights"].items()} if state else {}
+    if state is None or shapes != dict(models.SHAPES[name](settings)):
+        raise UsageError(f"{file} is no checkpoint of {task.name}: `attnsuite learn --checkpoints DIR` writes one")
+    return Translator(settings, state["weights"], texts.source, texts.target, texts.steps)
