@@ -156,7 +156,6 @@ def cases() -> list[Case]:
         case("plain/no_keys", "nothing to attend to gives zeros", keys=0),
         case("plain/no_queries", "no queries", queries=0),
         *documented(),
-        *one_step(),
         case("mask/by_query", "the same for all items", mask=random_mask(5, 7)),
         case("mask/as_many_items", "a mask of queries and keys, with as many items", queries=2, mask=random_mask(2, 7)),
         case("mask/no_keys", "a mask for no keys", keys=0, mask=random_mask(2, 5, 0)),
@@ -188,10 +187,7 @@ def documented() -> Iterator[Case]:
         for quantity, values in (("output", inputs["value"]), ("weights", identity_values(items, keys))):
             numeric = case.with_inputs(*example.named(quantity), inputs | {"value": values})
             yield DocumentedNumbers(numeric, example.gives(quantity))
-
-
-def one_step() -> Iterator[DocumentedNumbers]:
-    """A step of a decoder: its context, the same next to the embedding, and the weights."""
+    # A step of a decoder: its context, the same next to the embedding, and the weights.
     step = documents.examples()["doc-004/11.4-one-step"]
     names = ("previous_decoder_state", "encoder_states", "encoder_states", "w_query", "w_key", "w_v")
     inputs = dict(zip(POSITIONAL, (numbers(step.inputs[name]) for name in names), strict=True))

@@ -68,10 +68,9 @@ FUNCTIONS = {
     "additive": "a small network of query and key",
     "distance": "squared distances",
 }
-RANKS = {"rank3": "inputs of rank 3", "rank4": "inputs of rank 4"}
 CONTRACT = declare(
     __name__,
-    {**FUNCTIONS, "bool_mask": "boolean masks", **RANKS},
+    {**FUNCTIONS, "bool_mask": "boolean masks", "rank3": "inputs of rank 3", "rank4": "inputs of rank 4"},
     {"score": tuple(FUNCTIONS), **WEIGHTS, "attn_mask": ("bool_mask",)},
     by_value=("score", *WEIGHTS),  # the function's name says what is needed; weights, which are no words, say nothing
     also={f"rank{rank}": partial(lambda rank, call: call.tensors["query"].dim() == rank, rank) for rank in (3, 4)},
@@ -119,10 +118,7 @@ def draw(
     key_width: int | None = None, features: int = 8, score: str = "scaled_dot", weights: tuple[str, ...] | None = None,
     size: float = 1.0, shift: float = 0.0, mask: Mask | None = None, **shapes: tuple[int, ...],
 ) -> Inputs:  # fmt: skip
-    """Inputs with a mean of their own, so that no term cancels; the function's weights, unless others are named.
-
-    A tensor's name gives it another shape.
-    """
+    """Inputs with a mean; the function's weights, unless others are named; a tensor's name gives it another shape."""
     key_width = width if key_width is None else key_width
     usual = {"query": (*lead, queries, width), "key": (*lead, keys, key_width), "w": (width, key_width)}
     usual |= {"w_query": (width, features), "w_key": (key_width, features), "w_score": (features,)}

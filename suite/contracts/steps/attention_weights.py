@@ -66,8 +66,6 @@ from attnsuite.contracts.steps.attention_scores import with_an_empty_row
 from attnsuite.judging import compare
 from attnsuite.judging.running_error import WithError, whichever
 
-NORMALISERS = ("softmax", "sum")
-
 
 def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a case has no defined result under these conventions, or empty."""
@@ -173,34 +171,6 @@ BAD_INPUT: list[Row] = [
 case = Formula(oracle, ("scores",), draw, options=("is_causal",), shared=("normaliser",), conventions=("empty_row",))
 
 
-def cases() -> list[Case]:
-    """All cases, the plainest first."""
-    return [
-        case("plain/usual", "more keys than queries"),
-        case("plain/square", "as many keys as queries: axes that were swapped still fit", shape=(6, 6)),
-        case("plain/minus_infinity", "scores of −∞, whose weight is zero", minus_infinity=np.s_[..., 1]),
-        *documented(),
-        *restricted(),
-        case("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=random_mask(2, 1, 5, 7)),
-        case("rank/4_by_head_square", "a mask by head, as many items", shape=(3, 3, 5, 7), mask=random_mask(3, 5, 7)),
-        case("rank/4_whole", "a mask by item and head, as many of both", shape=(3, 3, 5, 7),
-            mask=random_mask(3, 3, 5, 7)),
-        case("rank/4_square", "all equal", PRECISE, shape=(3, 3, 3, 3), mask=random_mask(3, 1, 3, 3), is_causal=True),
-        case("size/keys", "1,025 keys, one more than a tile of 1,024", shape=(3, 1025), size=0.5),
-        case("size/masked_keys", "a mask and lengths of many keys", PRECISE, **MANY_KEYS),
-        case("size/masked_queries", "a mask and lengths for many queries", PRECISE, **MANY_QUERIES),
-        case("size/no_keys", "nothing to attend to", shape=(5, 0)),
-        case("size/no_queries", "no queries", shape=(0, 7)),
-        case("numerics/large", "scores whose naive exponential overflows", PRECISE, shift=800.0),
-        case("numerics/below_half_fill", "visible scores below −10,000, a float16 number", **FAR),
-        case("numerics/below_fill", "visible scores below usual fills: −10⁴, −10⁶, −10⁹", PRECISE, **FARTHER),
-        case("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2]),
-        *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": random_mask(2, 5, 7)})),
-        *case.repeated(),
-        *case.bad_input(*BAD_INPUT),
-    ]  # fmt: skip
-
-
 MANY_KEYS: dict[str, Any] = {
     "shape": (2, 3, 1025),
     "size": 0.5,
@@ -209,18 +179,18 @@ MANY_KEYS: dict[str, Any] = {
 }
 MANY_QUERIES: dict[str, Any] = {"shape": (2, 129, 5), "mask": random_mask(2, 129, 5), "lengths": [3, 4]}
 FAR: dict[str, Any] = {"size": 64.0, "shift": np.array([[0], [-5e3], *[[-3e4]] * 3]), "mask": random_mask(5, 7)}
-FARTHER: dict[str, Any] = {
-    "size": np.array([[2.0], [2.0], [2.0], [64.0], [1e4]]),
-    "shift": np.array([[0.0], [-5e3], [-3e5], [-3e8], [-3e10]]),
-    "mask": random_mask(5, 7),
-}
+FARTHER: dict[str, Any] = FAR | {"size": np.array([[2], [2], [2], [64], [1e4]])}
+FARTHER["shift"] = np.array([[0], [-5e3], [-3e5], [-3e8], [-3e10]])
 ALL_RULES: dict[str, Any] = {"shape": (2, 7, 7), "mask": random_mask(2, 7, 7), "is_causal": True}
 
 
-def restricted() -> list[Case]:
-    """Masks, lengths, the causal rule, and division by the sum under each of them."""
+def cases() -> list[Case]:
+    """All cases, the plainest first."""
     by_query = [[1, 2, 3, 4], [7, 6, 5, 4]]
     return [
+        case("plain/usual", "more keys than queries"),
+        case("plain/square", "as many keys as queries: axes that were swapped still fit", shape=(6, 6)),
+        *documented(),
         case("mask/whole", "each query has keys of its own", mask=random_mask(5, 7)),
         case("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=random_mask(6, 6)),
         case("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row),
@@ -244,6 +214,22 @@ def restricted() -> list[Case]:
         case("sum/rank_4", "a mask by head and the causal rule", PRECISE, normaliser="sum", shape=(3, 3, 5, 5),
             mask=random_mask(3, 5, 5), is_causal=True),
         case("sum/lengths", "of one item no key is valid", normaliser="sum", shape=(2, 5, 7), lengths=[0, 4]),
+        case("rank/4_by_head_square", "a mask by head, as many items", shape=(3, 3, 5, 7), mask=random_mask(3, 5, 7)),
+        case("rank/4_whole", "a mask by item and head, as many of both", shape=(3, 3, 5, 7),
+            mask=random_mask(3, 3, 5, 7)),
+        case("rank/4_square", "all equal", PRECISE, shape=(3, 3, 3, 3), mask=random_mask(3, 1, 3, 3), is_causal=True),
+        case("size/keys", "1,025 keys, one more than a tile of 1,024", shape=(3, 1025), size=0.5),
+        case("size/masked_keys", "a mask and lengths of many keys", PRECISE, **MANY_KEYS),
+        case("size/masked_queries", "a mask and lengths for many queries", PRECISE, **MANY_QUERIES),
+        case("size/no_keys", "nothing to attend to", shape=(5, 0)),
+        case("size/no_queries", "no queries", shape=(0, 7)),
+        case("numerics/large", "scores whose naive exponential overflows", PRECISE, shift=800.0),
+        case("numerics/below_half_fill", "visible scores below −10,000, a float16 number", **FAR),
+        case("numerics/below_fill", "visible scores below usual fills: −10⁴, −10⁶, −10⁹", PRECISE, **FARTHER),
+        case("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2]),
+        *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": random_mask(2, 5, 7)})),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]  # fmt: skip
 
 
@@ -268,11 +254,10 @@ def documented() -> Iterator[Case]:
 
 
 Select = Callable[[Array], Array]
-DocumentedWeights = tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]
-"""An example, the quantity that it gives, scores with lengths or a mask, options, and what makes it of weights."""
 
 
-def _examples() -> Iterator[DocumentedWeights]:
+def _examples() -> Iterator[tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]]:
+    """An example, the quantity that it gives, scores with lengths or a mask, options, and what makes it of weights."""
     for example in documents.examples_of("masked_softmax", kind="values"):
         if "scores" in example.inputs:
             scores = {"scores": numbers(example.inputs["scores"])}
@@ -324,7 +309,7 @@ class MaskedAfter(DocumentedNumbers):
 class Weights(Steps):
     """Every rule, step by step."""
 
-    choices: ClassVar = {"normaliser": NORMALISERS}
+    choices: ClassVar = {"normaliser": ("softmax", "sum")}
 
     def compute(
         self, scores: Tensor, *, normaliser: str = "softmax", attn_mask: Tensor | None = None,

@@ -107,10 +107,7 @@ def draw(
     random: Generator, *, queries: int = 5, keys: int = 9, value_width: int = 3, reach: float = 2.0, away: float = 0.0,
     on_grid: bool = False, **shapes: tuple[int, ...],
 ) -> Inputs:  # fmt: skip
-    """Points within ± reach, queries `away` from them, values with a non-zero mean.
-
-    A tensor's name gives it another shape.
-    """
+    """Points within ± reach, queries `away` from them, values with a mean; a tensor's name gives it another shape."""
     steps = int(reach * GRID)
     inputs: dict[str, Array] = {
         "query": (random.integers(-steps, steps, size=queries) + (0.0 if on_grid else 0.5)) / GRID + away,
@@ -161,8 +158,6 @@ def cases() -> list[Case]:
 
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
-PROCESS = "doc-004/11.2-data-process"
-"""What the document says of these points, and what the constant kernel makes of them."""
 NO_SUPPORT = "doc-004/11.2-no-support"
 """A query beyond the reach of all keys: the document's code divides zero by zero."""
 DECIDED = "where the document's own code gives NaN, zeros are expected unless the convention empty_row is declared"
@@ -213,7 +208,7 @@ def forty_points() -> Iterator[DocumentedNumbers]:
             numeric = case.with_inputs(f"documents/{example}/{quantity}", why, inputs, **_options(kernel))
             figures = Figures(source, _rows(printed[quantity]), **digits)
             yield DocumentedNumbers(numeric, figures, np.asarray if inputs is estimates else lambda x: x[corner])
-    process = documents.examples()[PROCESS]
+    process = documents.examples()["doc-004/11.2-data-process"]
     for quantity, inputs in (("constant_estimate", estimates), ("constant_weight", weights)):
         numeric = case.with_inputs(*process.named(quantity), inputs, kernel="constant")
         shape = (len(query), inputs["value"].shape[1])
@@ -236,12 +231,8 @@ def _curve(example: Excerpt, quantity: str, u: Array, **options: Any) -> Curve:
     """The kernel at each distance u."""
     inputs = {"query": u, "key": np.concatenate([[0.0], u]), "value": np.eye(len(u) + 1)}
     figures = example.gives(quantity, np.ravel(example.expected[quantity]))
-    return Curve(case.with_inputs(*example.named(quantity), inputs, **options), figures, _of_own)
-
-
-def _of_own(output: Array) -> Array:
-    zero, own = _zero_and_own(output)
-    return zero / own
+    base = case.with_inputs(*example.named(quantity), inputs, **options)
+    return Curve(base, figures, lambda output: np.divide(*_zero_and_own(output)))
 
 
 def _zero_and_own(output: Array) -> tuple[Array, Array]:

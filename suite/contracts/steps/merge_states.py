@@ -96,11 +96,6 @@ def oracle(outputs: WithError, lses: WithError, *, base: str = "e") -> WithError
     return WithError(value, bound + by_difference, precision).with_rounding_error()
 
 
-def lse_oracle(outputs: WithError, lses: WithError, *, base: str = "e") -> WithError:
-    """The merged log-sum-exp, … l."""
-    return Merged(lses, base).lse
-
-
 def gradients(
     outputs: WithError, lses: WithError, *, base: str = "e", output_gradient: WithError, second_gradient: WithError
 ) -> Mapping[str, WithError]:
@@ -141,7 +136,8 @@ def draw(
     return {"outputs": outputs, "lses": lses} | (upstream if gradient else {})
 
 
-case = Formula(*(oracle, ("outputs", "lses"), draw), second=("lse", lse_oracle), wide=("lses", "second_gradient"),
+SECOND = ("lse", lambda outputs, lses, base="e": Merged(lses, base).lse)
+case = Formula(*(oracle, ("outputs", "lses"), draw), second=SECOND, wide=("lses", "second_gradient"),
     gradients=gradients, conventions=("base",))  # fmt: skip
 LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "parts": {"three": {}, "one": {"parts": 1}, "two": {"parts": 2}, "four": {"parts": 4}, "seventeen": {"parts": 17}},
@@ -154,10 +150,11 @@ LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "backward": {"forward": {}, "backward": {"gradient": True}},
 }  # fmt: skip
 """What the combined cases vary, and the unusual arguments of `draw` that each level means."""
-EMPTY_LEVELS = tuple(LEVELS["empty"])[1:]
 CONTRADICTIONS = [
     Contradiction("no part is left", {"parts": ("one",), "empty": ("first_empty", "last_empty")}),
-    Contradiction("gradients of empty parts are not tested", {"backward": ("backward",), "empty": EMPTY_LEVELS}),
+    Contradiction(
+        "gradients of empty parts are not tested", {"backward": ("backward",), "empty": tuple(LEVELS["empty"])[1:]}
+    ),
 ]
 SPACE = Space({factor: tuple(levels) for factor, levels in LEVELS.items()}, CONTRADICTIONS)
 

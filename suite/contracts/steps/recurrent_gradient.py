@@ -93,6 +93,11 @@ class Possible:
         """The largest error of these numbers, in bounds."""
         return compare.error_ratio(values, self.expected.output.value, self.expected.output.bound)
 
+    def resembles(self, other: Possible) -> bool:
+        """Whether the bounds cannot distinguish it from another."""
+        values, others = self.expected.output.value, other.expected.output.value
+        return min(other.distance(values), self.distance(others)) <= DISTINCT
+
 
 class Randomised(CaseWrapper):
     """A randomised gradient, once for each seed: each of 2^(T−1) results comes as often as its probability says.
@@ -117,7 +122,7 @@ class Randomised(CaseWrapper):
         for probability, factors in outcomes(length, keep):
             expected = self.base.formula.expected_output(calls[0], conventions, factors=factors)
             result = Possible(probability, expected, len({known.number for known in results}))
-            same = (known.number for known in results if not _distinguishable(result, known))
+            same = (known.number for known in results if result.resembles(known))
             results.append(replace(result, number=next(same, result.number)))
         return results
 
@@ -190,11 +195,6 @@ def _nearest(replies: Replies, expected: Sequence[Possible]) -> list[Possible]:
     distinct = {output.tobytes(): output for output in outputs}
     nearest = {key: min(expected, key=lambda possible: possible.distance(output)) for key, output in distinct.items()}
     return [nearest[output.tobytes()] for output in outputs]
-
-
-def _distinguishable(one: Possible, other: Possible) -> bool:
-    """Whether nothing within the bounds of one is within those of the other."""
-    return min(other.distance(one.expected.output.value), one.distance(other.expected.output.value)) > DISTINCT
 
 
 def _numbers(reply: Reply) -> Array:
