@@ -283,17 +283,9 @@ def documented() -> Iterator[Case]:
 def _shaped(example: Excerpt) -> DocumentedShape:
     """An encoder, or a decoder's block, whose states are seen through logits of its own width."""
     inputs, parameters = example.inputs, example.parameters
-    decodes = parameters["part"].startswith("decoder")
-    config = {
-        "source_vocab": parameters.get("vocab_size", 2),
-        "target_vocab": parameters["num_hiddens"],
-        "width": parameters["num_hiddens"],
-        "heads": parameters["num_heads"],
-        "ffn_width": parameters["ffn_num_hiddens"],
-        "encoder_blocks": parameters.get("num_blks", 1),
-        "decoder_blocks": int(decodes),
-        "decoding": "full",
-    }
+    decodes, width = parameters["part"].startswith("decoder"), parameters["num_hiddens"]
+    sizes = (parameters.get("vocab_size", 2), width, width, parameters["num_heads"], parameters["ffn_num_hiddens"])
+    config = dict(zip(USUAL, (*sizes, parameters.get("num_blks", 1), int(decodes), "full"), strict=True))
     batch, length = (inputs.get("token_shape") or inputs["x_shape"])[:2]
     lengths = np.array(inputs.get("valid_lens") or inputs["encoder_valid_lens"])
     tokens = {name: np.ones((batch, length), np.int64) for name in ("source", "target")[: 1 + decodes]}
@@ -310,9 +302,7 @@ def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedShape]:
     blocks, sizes = example.parameters["num_blks"], {**example.parameters, "num_steps": STEPS}
     config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
     words = len(example.inputs["sentence"].split()) + 1  # and the end token
-    unusual: dict[str, Any] = {
-        "batch": 1, "source": STEPS, "target": STEPS, "lengths": (words,), "factory_options": WATCHED,
-    }  # fmt: skip
+    unusual: dict[str, Any] = {"source": STEPS, "target": STEPS, "lengths": (words,), "factory_options": WATCHED}
     names = {
         "encoder_self": "encoder.{}.attention",
         "decoder_self": "decoder.{}.self_attention",
@@ -324,7 +314,7 @@ def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedShape]:
             lambda names, _, weights: np.stack([weights[name][0] for name in names]),
             [name.format(number) for number in range(blocks)],
         )
-        case = model(*example.named(quantity), config, **unusual)
+        case = model(*example.named(quantity), config, batch=1, **unusual)
         yield DocumentedShape(case, example.at(quantity), shape, stacked)
 
 
@@ -341,17 +331,9 @@ def _numbers(example: Excerpt, quantity: str) -> DocumentedNumbers:
     """One block with the example's weights; its input has a row for each position, minus the position's encoding."""
     inputs, decodes = example.inputs, example.parameters["part"].startswith("decoder")
     x, memory = numbers(inputs["x"]), numbers(inputs.get("encoder_outputs", inputs["x"]))
-    width = x.shape[-1]
-    config = {
-        "source_vocab": memory.shape[1],
-        "target_vocab": max(width, x.shape[1]),
-        "width": width,
-        "heads": example.parameters["num_heads"],
-        "ffn_width": numbers(inputs["w1"]).shape[-1],
-        "encoder_blocks": int(not decodes),
-        "decoder_blocks": int(decodes),
-        "decoding": "full",
-    }
+    width, inner = x.shape[-1], numbers(inputs["w1"]).shape[-1]
+    sizes = (memory.shape[1], max(width, x.shape[1]), width, example.parameters["num_heads"], inner)
+    config = dict(zip(USUAL, (*sizes, int(not decodes), int(decodes), "full"), strict=True))
     weights = _weights_of_block(config, inputs, decodes)
     weights["source_embedding"] = _before_positions(memory)
     for name in weights:
