@@ -118,13 +118,6 @@ def xformers(
     return answered(query, key, value, attn_bias, scale, p).movedim(-2, 1)
 
 
-def xformers_without_groups(query: Tensor, key: Tensor, value: Tensor, attn_bias: Tensor | None = None) -> Tensor:
-    """Takes four axes alone, and no scale."""
-    if query.dim() != 4:
-        raise NotImplementedError("grouped heads")
-    return xformers(query, key, value, attn_bias)
-
-
 # JAX's signature, on the arrays of another library
 
 

@@ -38,10 +38,8 @@ def recognise(parameters: Sequence[str] | None, required: Collection[str] = ()) 
         return fitting[0], identifying
     if foreign <= ANYWHERE:
         return "", ()
-    candidates = [*fitting, OWN] if len(fitting) == 1 else fitting
-    choice = " or ".join(f"--signature {name} ({signature(name).axes})" for name in candidates)
     fits = "fits" if len(foreign) == 1 else "fit"
-    raise AmbiguousSignature(f"{_and(foreign)} {fits} several signatures: say {choice}{_or_own(candidates)}")
+    raise _ambiguous(f"{_and(foreign)} {fits} several signatures", [*fitting, OWN] if len(fitting) == 1 else fitting)
 
 
 def recognise_other(
@@ -75,24 +73,16 @@ def _mixed(options: frozenset[str], foreign: frozenset[str]) -> tuple[str, tuple
     if len(own) > len(foreign):
         return "", ()
     if own or foreign - signature(likeliest).parameters:
-        raise AmbiguousSignature(_two_signatures(foreign | own, likeliest))
+        others = (foreign - signature(likeliest).parameters) or own
+        homes = [name for name in names(SIGNATURES_OF) if others & signature(name).parameters and name != "numpy"]
+        raise _ambiguous(f"no signature has {_and(foreign | own)}", [likeliest, *homes])
     return likeliest, _identifying(likeliest, options)
 
 
-def _two_signatures(options: frozenset[str], likeliest: str) -> str:
-    """`softmax_scale is of the signature flash_attn, attn_bias of xformers, and none has all: …`."""
-    theirs = options & signature(likeliest).parameters
-    others = options - theirs
-    foreign = others - signature(OWN).parameters
-    homes = [name for name in names(SIGNATURES_OF) if foreign & signature(name).parameters] or [OWN]
-    says = f"{_and(theirs)} {'is' if len(theirs) == 1 else 'are'} of the signature {likeliest}"
-    candidates = [likeliest, *homes]
-    choice = " or ".join(f"--signature {name}" for name in candidates)
-    return f"{says}, {_and(others)} of {_and(homes)}, and none has all: say {choice}{_or_own(candidates)}"
-
-
-def _or_own(candidates: Collection[str]) -> str:
-    return f", or --signature {OWN} for the contract's own" if OWN not in candidates else ""
+def _ambiguous(problem: str, candidates: Collection[str]) -> AmbiguousSignature:
+    choice = " or ".join(f"--signature {name} ({signature(name).axes})" for name in candidates)
+    own = f", or --signature {OWN} for the contract's own" if OWN not in candidates else ""
+    return AmbiguousSignature(f"{problem}: say {choice}{own}")
 
 
 def _and(words: Iterable[str]) -> str:

@@ -52,19 +52,12 @@ def _expression(theirs: Signature, call: Call) -> str:
     """
     rank = call.tensors["query"].dim()
     masks = {name: tensor for name, tensor in call.tensors.items() if name not in call.positional}
-    attention = SignatureCall.of_tensors(call.tensors, {**call.options, **masks})
-    keywords = theirs.keywords(attention)
-    groups = attention.groups if theirs.has_group_axis else 1
-    if groups != 1 and any(hasattr(value, "dim") for value in keywords.values()):
-        raise NotImplementedError("a mask of grouped heads has an axis that its own does not have")
+    query, key, value = (call.tensors[name] for name in INPUTS)
+    keywords = theirs.keywords(SignatureCall(query, key, value, {**call.options, **masks}))
     before, after = _reordering(theirs, rank)
-    split = {"query": f".unflatten(2, ({attention.key_heads}, {groups}))"} if groups != 1 else {}
-    expanded = f"[:, :, :, None].expand(-1, -1, -1, {groups}, -1)" if groups != 1 else ""
-    to = theirs.arrays.written_to
-    arguments = [to.format(f"{name}{before}{split.get(name, expanded)}") for name in INPUTS]
+    arguments = [theirs.arrays.written_to.format(f"{name}{before}") for name in INPUTS]
     arguments += [f"{name}={text}" for name, text in _options(theirs, keywords, masks)]
-    output = theirs.arrays.written_back.format(f"{FUNCTION}({', '.join(arguments)})")
-    return f"{output}{'.flatten(2, 3)' if split else ''}{after}"
+    return theirs.arrays.written_back.format(f"{FUNCTION}({', '.join(arguments)})") + after
 
 
 def _reordering(theirs: Signature, rank: int) -> tuple[str, str]:

@@ -69,11 +69,6 @@ class SignatureCall:
     value: Tensor  # … g s v
     options: Mapping[str, Any]
 
-    @classmethod
-    def of_tensors(cls, tensors: Mapping[str, Any], options: Mapping[str, Any]) -> SignatureCall:
-        """The call with inputs by name."""
-        return cls(tensors["query"], tensors["key"], tensors["value"], options)
-
     @property
     def scale(self) -> float:
         """The factor of the products of query and key."""
@@ -229,8 +224,6 @@ class Signature:
     layout: Layout = lambda signature, function, call: None
     heads_inside: bool = False
     """Whether positions come before heads in its axes."""
-    has_group_axis: bool = False
-    """Whether query heads that share a key head have an axis of their own, after the axis of key heads."""
     arrays: Arrays = field(default_factory=Arrays)
     inputs: tuple[str, ...] = INPUTS
     """The library's names of the inputs."""
@@ -253,12 +246,6 @@ class Signature:
     def template(self) -> str:
         """A function with this signature that computes attention plainly, as Python; a text next to its adapter."""
         return (ADAPTERS / f"{self.name}.txt").read_text(encoding="utf-8")
-
-    @property
-    def group_axes(self) -> list[str]:
-        """Its axes with one for the groups of heads: b s g h d."""
-        axes = self.axes.split()
-        return [*axes[:-2], "g", *axes[-2:]]
 
     @property
     def adds_axes(self) -> bool:

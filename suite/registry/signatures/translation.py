@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from attnsuite.cases import Call, Calls, Contract, Mutant
+from attnsuite.cases import Calls, Contract, Mutant
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures.reproduction import call_lines
 from attnsuite.registry.signatures.signature import (
@@ -20,7 +20,6 @@ from attnsuite.registry.signatures.signature import (
     OWN,
     SIGNATURES_OF,
     Signature,
-    SignatureCall,
     signature,
 )
 
@@ -99,17 +98,9 @@ def _translated(theirs: Signature, outcome: Outcome, calls: Calls) -> Outcome:
     """An outcome in the signature's words; the detail of an error also gives the axes of the call."""
     detail = translate(theirs, outcome.detail)
     if outcome.status == Status.ERROR and "is called as" not in detail:
-        grouped = theirs.has_group_axis and any(map(_is_grouped, calls))
-        axes = ", ".join(theirs.group_axes if grouped else theirs.axes.split())
+        axes = ", ".join(theirs.axes.split())
         detail = f"{detail}; it is called with {', '.join(theirs.inputs)} of axes ({axes})"
     return structs.replace(outcome, detail=detail)
-
-
-def _is_grouped(call: Call) -> bool:
-    """Whether heads of queries share one of keys."""
-    if not call.tensors.keys() >= {*INPUTS}:
-        return False
-    return SignatureCall.of_tensors(call.tensors, call.options).groups > 1
 
 
 def _place(theirs: Signature, match: re.Match[str]) -> str:

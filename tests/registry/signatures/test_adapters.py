@@ -234,8 +234,7 @@ def test_mlx_itself_passes() -> None:
         ("single_prefill", ("bool_mask/per_head",), "custom_mask is the same for all heads"),
         ("single_prefill", ("gradients/plain",), "lacks gradient: the library has no backward pass"),
         ("single_prefill", ("float_mask/per_head",), "lacks float_mask: custom_mask is boolean"),
-        ("xformers_without_groups", ("heads/two_groups",), "grouped heads"),
-        ("xformers_without_groups", ("scale/half",), "takes no scale"),
+        ("xformers", ("heads/two_groups",), "takes no enable_gqa"),
     ],
 )
 def test_what_a_signature_cannot_express_is_unsupported_with_the_reason(

@@ -93,19 +93,19 @@ def test_a_function_that_takes_anything_tells_nothing() -> None:
         ),
         (
             "q k v softmax_scale attn_bias",
-            "softmax_scale is of the signature flash_attn, attn_bias of xformers, and none has all: say --signature "
-            "flash_attn or --signature xformers, or --signature sdpa for the contract's own",
+            "no signature has attn_bias and softmax_scale: say --signature flash_attn (b s h d) or --signature "
+            "xformers (b s h d), or --signature sdpa for the contract's own",
         ),
         (
             "q k v attn_bias causal",
-            "attn_bias is of the signature xformers, causal of flash_attn and flashinfer and triton, and none has all: "
-            "say --signature xformers or --signature flash_attn or --signature flashinfer or --signature triton, or "
-            "--signature sdpa for the contract's own",
+            "no signature has attn_bias and causal: say --signature xformers (b s h d) or --signature flash_attn "
+            "(b s h d) or --signature flashinfer (s h d) or --signature triton (b h l d), or --signature sdpa for the "
+            "contract's own",
         ),
         (
             "q k v attn_mask softmax_scale",
-            "softmax_scale is of the signature flash_attn, attn_mask of sdpa, and none has all: say --signature "
-            "flash_attn or --signature sdpa",
+            "no signature has attn_mask and softmax_scale: say --signature flash_attn (b s h d) or --signature sdpa "
+            "(… h l e)",
         ),
     ],
 )

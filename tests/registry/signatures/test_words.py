@@ -7,7 +7,6 @@ import torch
 
 from attnsuite.cases import Call
 from attnsuite.contracts import contract
-from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures import in_signature, recognition_note, signature
 from attnsuite.registry.signatures.reproduction import call_lines
 from attnsuite.registry.signatures.translation import translate
@@ -30,19 +29,6 @@ FLASH = signature("flash_attn")
 )  # fmt: skip
 def test_arguments_and_axes_have_the_library_s_names(said: str, due: str) -> None:
     assert translate(FLASH, said) == due
-
-
-@pytest.mark.parametrize(
-    ("heads", "key_heads", "axes"), [(4, 2, "(b, s, g, h, d)"), (4, 4, "(b, s, h, d)"), (4, 3, "(b, s, h, d)")]
-)
-def test_grouped_heads_of_xformers_have_an_axis_of_their_own(heads: int, key_heads: int, axes: str) -> None:
-    own = in_signature(contract("attention"), "xformers")
-    outcome = Outcome("attention/mine", "attention", "heads/two", "float32", "cpu", Status.ERROR, "RuntimeError: sizes")
-    tensors = {"query": torch.ones(1, heads, 3, 8), **dict.fromkeys(("key", "value"), torch.ones(1, key_heads, 3, 8))}
-
-    said = own.rephrase_outcome(outcome, (Call(tensors, {"enable_gqa": True}),)).detail
-
-    assert said == f"RuntimeError: sizes; it is called with query, key, value of axes {axes}"
 
 
 @pytest.mark.parametrize(
@@ -139,28 +125,6 @@ def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
     assert torch.equal(
         eval(line, {"attention": flash, **tensors}), in_contract_signature(flash, "flash_attn")(**tensors, scale=0.3)
     )
-
-
-@pytest.mark.parametrize("rank", [3, 4])
-def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_them(rank: int) -> None:
-    from attnsuite.registry.signatures import in_contract_signature
-
-    def xformers(query, key, value, attn_bias=None, p=0.0, scale=None):  # type: ignore[no-untyped-def]
-        assert (query.dim(), query.shape) == (5, key.shape)
-        scores = torch.einsum("bighd,bjghd->bghij", query, key) * query.shape[-1] ** -0.5
-        return torch.einsum("bghij,bjghd->bighd", scores.softmax(-1), value)
-
-    items = (2,)[4 - rank :]
-    tensors = {name: torch.rand(*items, 6 if name == "query" else 2, 5, 4) for name in ("query", "key", "value")}
-    asked = Call(tensors, {"enable_gqa": True})
-
-    (line,) = call_lines(signature("xformers"), asked, ["attention(query, key, value, enable_gqa=True)"])
-
-    due = in_contract_signature(xformers, "xformers")(**tensors, enable_gqa=True)
-    assert due.shape == tensors["query"].shape
-    assert torch.equal(eval(line, {"attention": xformers, **tensors}), due)
-    masked = Call({**tensors, "attn_mask": torch.zeros(5, 5)}, {"enable_gqa": True})
-    assert call_lines(signature("xformers"), masked, ["attention(query, key, value, attn_mask, enable_gqa=True)"]) == ()
 
 
 def test_a_mask_in_the_contract_s_own_axes_is_written_as_it_is() -> None:

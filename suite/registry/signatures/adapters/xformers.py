@@ -5,16 +5,14 @@
 `attn_bias` is a tensor that is added to the scaled scores, of shape (b, h, l, s) and the query's dtype: boolean masks
 become 0 and −inf, and axes along which a mask broadcasts are expanded, without a copy. Causal is the bias of
 `LowerTriangularMask`, aligned at the first key: that object itself is given where `xformers.ops` has been imported, and
-else the tensor that it stands for. Grouped heads are a fifth axis, (b, s, g, h, d), along which keys
-and values are expanded (docstring of `memory_efficient_attention`).
+else the tensor that it stands for. Grouped heads, a fifth axis (b, s, g, h, d), are not tested.
 """
 
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from attnsuite.registry.signatures.layout import AXES, first, four_axes, of_rank, with_all_axes, with_heads_inside
+from attnsuite.registry.signatures.layout import four_axes, with_all_axes, with_heads_inside
 from attnsuite.registry.signatures.signature import Signature, SignatureCall, by_name, marks
 
 
@@ -60,34 +58,15 @@ def _expanded(mask: Any, call: SignatureCall) -> Any:
     return with_all_axes(four_axes(mask), (*query.shape[:2], call.queries, call.keys), "attn_bias")
 
 
-def layout(signature: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
-    """Heads inside; five axes where heads are grouped."""
-    groups, key_heads = call.groups, call.key_heads
-    if groups == 1:
-        return with_heads_inside(signature, function, call)
-    query, key, value = (four_axes(each).transpose(1, 2) for each in (call.query, call.key, call.value))
-    key, value = (each[:, :, :, None].expand(-1, -1, -1, groups, -1) for each in (key, value))
-    named = signature.keywords(call)
-    if hasattr(named.get("attn_bias"), "unflatten"):
-        named["attn_bias"] = named["attn_bias"].unflatten(1, (key_heads, groups))
-    output = first(function(query.unflatten(2, (key_heads, groups)), key, value, **named))
-    if getattr(output, "dim", int)() != AXES + 1:
-        return output
-    return of_rank(output.flatten(2, 3).transpose(1, 2), call.query.dim())
-
-
 SIGNATURE = Signature(
     function="xformers.ops.memory_efficient_attention",
     axes="b s h d",
-    options=by_name(
-        attn_mask="attn_bias", dropout_p="p", is_causal="attn_bias", scale="scale", enable_gqa="", window="attn_bias"
-    ),
+    options=by_name(attn_mask="attn_bias", dropout_p="p", is_causal="attn_bias", scale="scale", window="attn_bias"),
     others=("op", "output_dtype"),
     identifying=marks("attn_bias"),
     keywords=keywords,
-    layout=layout,
+    layout=with_heads_inside,
     heads_inside=True,
-    has_group_axis=True,
     phrases={"is_causal": "a causal attn_bias", "window": "a windowed attn_bias"},
-    says="masks, causal and windows as one attn_bias (b, h, l, s), grouped heads as (b, s, g, h, d)",
+    says="masks, causal and windows as one attn_bias (b, h, l, s)",
 )
