@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -248,11 +248,6 @@ class Layer:
             yield "it hides later positions in training mode alone"
         if self.way.stepwise:
             yield "it hides no later positions in evaluation mode, so targets are decoded token by token"
-        if unused := self._unused():
-            yield f"forward does not use {', '.join(unused)}"
-        with torch.no_grad():
-            if not near(self._run(self.call), self._run(self.call)):
-                yield "two equal calls differ: something is random, as dropout that never ends"
 
     def _weights_by_layer(self) -> str:
         """The layer of each weight, in one line; * stands for the number of a block."""
@@ -264,18 +259,6 @@ class Layer:
             if own and not re.search(r"\bb(ias$|\d|_)", own[0])
         }
         return ", ".join(f"{own} = {layer}" for own, layer in shown.items())
-
-    def _unused(self) -> list[str]:
-        """The parameters on which the output of the trial does not depend."""
-        tensors = {**self.call.tensors, **self.call.weights}
-
-        def run(leaves: Weights) -> Tensor:
-            inputs, weights = ({name: leaves[name] for name in own} for own in (self.call.tensors, self.call.weights))
-            return self._run(replace(self.call, tensors=inputs, weights=weights))
-
-        full = [self._own_of({name: tensors[name]}) for name in unused(run, tensors)]
-        rest = {short for names in full for short in names}
-        return [parameter for parameter, own in self.names.items() if own and rest.issuperset(own)]
 
     # The contract's function
 
@@ -362,7 +345,6 @@ class Layer:
             module: nn.Module = self.made(**arguments)
         except Exception as error:
             raise Uncallable(roles.unmade(self.name, arguments, error)) from None
-        roles.refuse_quantised(module, self.name)
         if self.way.training:
             _stop_dropout(module)
         return module.train(self.way.training)
@@ -374,7 +356,7 @@ class Layer:
         module.to(like.device, like.dtype)
         if weights is None:
             return module(**arguments)
-        values = _values(module, weights, self.names if config is None else self._assigned(_structure(config)))
+        values = values_of(module, weights, self.names if config is None else self._assigned(_structure(config)))
         try:
             return functional_call(module, values, (), arguments)
         except (RuntimeError, IndexError) as error:
@@ -424,7 +406,6 @@ class Layer:
         if any(map(is_lazy, module.parameters())):
             with self._explained():
                 run()
-        roles.refuse_shared(module, self.name)
         shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
         return assign(shapes, {name: tuple(tensor.shape) for name, tensor in own.items()}, self.name, self.written)
 
@@ -536,17 +517,6 @@ def near(actual: Any, expected: Tensor | None, error: float = EQUAL) -> bool:
     return bool((actual - expected).abs().max() <= error * (1 + expected.abs().max()))
 
 
-def unused(run: Callable[[Weights], Tensor], tensors: Weights) -> list[str]:
-    """The names of the tensors of real numbers on which an output does not depend."""
-    leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items() if tensor.is_floating_point()}
-    with torch.enable_grad():
-        output = run({**tensors, **leaves})
-        if not output.requires_grad:
-            return [*leaves]
-        gradients: Any = torch.autograd.grad(output.sum(), [*leaves.values()], allow_unused=True)
-    return [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
-
-
 def as_parameters(
     target: Callable[..., Any], inputs: Iterable[str], options: Iterable[str], made: type
 ) -> Callable[..., Any]:
@@ -568,22 +538,32 @@ def as_parameters(
 
 
 def assign(
-    shapes: Shapes, weights: Shapes, name: str, written: Mapping[str, str] | None = None
+    shapes: Shapes,
+    weights: Shapes,
+    name: str,
+    written: Mapping[str, str] | None = None,
+    optional: Collection[str] = (),
+    hint: str = "",
 ) -> dict[str, tuple[str, ...]]:
     """The weights of a contract by parameter, several for a fused one, none for a bias that the contract lacks.
 
     Shapes of weights have to differ where their roles do. Weights of one shape have the roles that names show, else the
-    order of the contract. Raises `Uncallable` for a parameter without a weight and for a weight without a parameter.
+    order of the contract. Raises `Uncallable`, with the hint, for a parameter without a weight and for a weight without
+    a parameter, unless that is `optional`: the weights of a multi-head attention, whose sizes alone show no role.
     """
     ordered = sorted(shapes, key=lambda parameter: "dec" in parameter.lower())  # an encoder comes first
     assigned = _attentions(ordered, shapes, weights, written or {}, name)
 
+    def missing() -> list[str]:
+        taken = {weight for own in assigned.values() for weight in own}
+        return [weight for weight in weights if weight not in taken and weight not in optional]
+
     def pair(dimensions: int) -> None:
         """Pair the remaining parameters and weights of equal sizes, in order."""
-        free = [weight for weight in weights if not any(weight in own for own in assigned.values())]
+        free = missing()
         for parameter in ordered:
             size = _size(shapes[parameter])
-            if parameter in assigned or len(size) != dimensions:
+            if optional or parameter in assigned or len(size) != dimensions:
                 continue
             if same := next((weight for weight in free if _size(weights[weight]) == size), ""):
                 free.remove(same)
@@ -597,11 +577,11 @@ def assign(
             assigned[bias] = biases
     pair(1)
     strange = [parameter for parameter in ordered if parameter not in assigned]
-    missing = [weight for weight in weights if not any(weight in own for own in assigned.values())]
-    if strange or missing:
+    if strange or missing():
         says = [f"no role for {roles.listed(strange)}"] * bool(strange)
-        says += [f"no weights for {roles.listed(missing)}"] * bool(missing)
-        raise Uncallable(f"{name} has parameters {roles.listed(map(roles.layer_of, ordered))}: {' and '.join(says)}")
+        says += [f"no weights for {roles.listed(missing())}"] * bool(missing())
+        has = f"{name} has parameters {roles.listed(map(roles.layer_of, ordered))}"
+        raise Uncallable(f"{has}: {' and '.join(says)}{hint}")
     return {parameter: assigned[parameter] for parameter in ordered}
 
 
@@ -629,6 +609,8 @@ def _attentions(
         if not role and _size(shapes[parameter]) in alone:
             had = {*"".join(sets[-1])} if sets else letters
             role = next((letter for letter in roles.ROLES if letter in letters - had), next(iter(roles.ROLES)))
+            if role != "o" and any(by_layer.values()):  # names show some of the others
+                continue
         if role and {*role} <= letters and (len(role) > 1) == (_size(shapes[parameter]) in fused):
             if not sets or {*role} & {*"".join(sets[-1])}:
                 sets.append({})
@@ -651,30 +633,58 @@ def _bias_of(weight: str) -> str:
     return re.sub(r"(^|\.)w(?=\d|_)", r"\1b", re.sub("weight$", "bias", weight))
 
 
-def _values(module: nn.Module, weights: Weights, names: Mapping[str, tuple[str, ...]]) -> dict[str, Tensor]:
-    """The values of a module's parameters; a matrix comes before its bias."""
+def values_of(
+    module: nn.Module,
+    weights: Weights,
+    names: Mapping[str, tuple[str, ...]],
+    *,
+    heads: int = 1,
+    by_head: bool = False,
+    turned: bool = False,
+) -> dict[str, Tensor]:
+    """The values of a module's parameters; a matrix comes before its bias. A `*` stands for the number of a head.
+
+    `by_head`: fused ones have the columns of one head after the other. `turned`: see `_as_stored`.
+    """
     values: dict[str, Tensor] = {}
-    for parameter, own in sorted(names.items(), key=lambda pair: "bias" in pair[0]):
-        stored: Any = module.get_parameter(parameter)
-        shape = () if is_lazy(stored) else tuple(stored.shape)
-        if own:
-            value = torch.cat([weights[name] for name in own], -1) if len(own) > 1 else weights[own[0]]
-            values[parameter] = _as_stored(value, parameter, module, shape)
-        else:
-            matrix = values[parameter.replace("bias", "weight")]
-            values[parameter] = matrix.new_zeros(shape or len(matrix))
+    for starred, own in sorted(names.items(), key=lambda pair: "bias" in pair[0]):
+        parameters = [starred.replace("*", str(head)) for head in range(heads)] if "*" in starred else [starred]
+        whole = _fused([weights[name] for name in own], heads if by_head else 1) if own else None
+        parts = [None] * len(parameters) if whole is None else whole.chunk(len(parameters), -1)
+        for parameter, part in zip(parameters, parts, strict=True):
+            stored: Any = module.get_parameter(parameter)
+            shape = () if is_lazy(stored) else tuple(stored.shape)
+            if part is None:
+                matrix = values[parameter.replace("bias", "weight")]
+                part = matrix.new_zeros(shape or len(matrix))
+            values[parameter] = _as_stored(part, parameter, module, shape, turned)
     return values
 
 
-def _as_stored(value: Tensor, name: str, module: nn.Module, shape: tuple[int, ...]) -> Tensor:
-    """A weight (in, out) as the module stores it; a lazy one has no shape. NotImplementedError for another shape."""
+def _fused(weights: Sequence[Tensor], heads: int) -> Tensor:
+    """Weights (in, out) side by side, those of a head next to each other. NotImplementedError where inputs differ."""
+    if len({weight.shape[:-1] for weight in weights}) > 1:
+        raise NotImplementedError("the module has one matrix for several inputs, and here their widths differ")
+    if len(weights) == 1:
+        return weights[0]
+    together = torch.stack([weight.unflatten(-1, (heads, -1)) for weight in weights], -2) if heads > 1 else None
+    return torch.cat([*weights], -1) if together is None else together.flatten(-3)
+
+
+def _as_stored(value: Tensor, name: str, module: nn.Module, shape: tuple[int, ...], turned: bool = False) -> Tensor:
+    """A weight (in, out) as the module stores it; a lazy one has no shape. NotImplementedError for another shape.
+
+    `turned`: square parameters that are no layer's are stored (out, in), and those of another layer than Linear (in,
+    out).
+    """
     owner: Any = module.get_submodule(name.rpartition(".")[0])
-    turned = "weight" in name.rpartition(".")[2] and not isinstance(owner, nn.Embedding)
-    ways = [value.T, value][:: 1 if turned else -1] if value.dim() == 2 else [value]
+    is_turned = "weight" in name.rpartition(".")[2] and not isinstance(owner, nn.Embedding)
+    is_turned ^= turned and not isinstance(owner, nn.Linear)
+    ways = [value.T, value][:: 1 if is_turned else -1] if value.dim() == 2 else [value]
     if not shape and value.dim() > 1 and hasattr(owner, "kernel_size"):
         return ways[0].reshape(len(ways[0]), -1, *owner.kernel_size)
     if not shape:
-        return ways[0][None] if turned and value.dim() == 1 else ways[0]
+        return ways[0][None] if is_turned and value.dim() == 1 else ways[0]
     flat = (shape[0], prod(shape[1:])) if len(shape) > 2 else shape  # of a convolution
     for way in ways:
         if _plain(way.shape) in (_plain(shape), _plain(flat)):

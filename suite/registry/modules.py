@@ -21,17 +21,16 @@ from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.registry.declaration import Uncallable, declared_by
-from attnsuite.registry.layers import as_layer, as_parameters, near, unused
+from attnsuite.registry.layers import as_layer, as_parameters, assign, near, values_of
 from attnsuite.registry.roles import (
     ROLES,
     WEIGHTED,
     constructor,
     forward_of,
     has_heads,
+    layer_of,
     lengths_of,
-    recognise,
-    refuse_quantised,
-    refuse_shared,
+    roles_of_layers,
     unmade,
 )
 
@@ -78,6 +77,9 @@ MASKS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """The forms in which modules take masks, made from a mask of four axes."""
 Weights = Mapping[str, Tensor]
+BIASES = tuple(f"b{weight[1:]}" for weight in ROLES.values())
+"""The contract's biases."""
+NUMBER = re.compile(r"\.\d+\.")
 
 
 def _only(mask: Tensor, axis: int) -> Tensor:
@@ -184,24 +186,17 @@ class MultiHeadAttention:
         width = self.sizes.width
         drawn = partial(torch.randn, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         query, key, value = drawn(ITEMS, QUERIES, width), drawn(ITEMS, KEYS, width), drawn(ITEMS, KEYS, width)
-        self.values = {short: drawn(width, width) / 2 for short in ROLES}
+        self.values = {role: drawn(width, width) / 2 for role in ROLES.values()}
         self.visible = torch.tensor([[True, False, True, True], [False, True, True, False]])[:, None, None]
         with self._explained():
             self.module = self._new(self.sizes).double()
-        refuse_quantised(self.module, name)
         self.forward = forward_of(self.module, name)
         self.takes = frozenset(self.forward.values())
         first, last = (key, key) if "x" in self.takes else (query, value)
         self.call = (first, key, key if "key and value" in self.takes else last)
         with self._explained():
             self._fill_lazy(self.module, self.inputs(*self.call, self.sizes.heads))
-        refuse_shared(self.module, name)
-        shapes = {parameter: tuple(tensor.shape) for parameter, tensor in self.module.named_parameters()}
-        self.roles = recognise(shapes, name, written)
-        names = self.roles.matrices.get("q", ())
-        if len(names) > 1 and shapes[names[0]] == (width, width):  # heads side by side would be too wide
-            self.per_head = True
-            self.module = self._new(self.sizes).double()
+        self.names = self._names(written)
         self.steps = self._find_way()
 
     def _new(self, sizes: Sizes) -> nn.Module:
@@ -227,17 +222,38 @@ class MultiHeadAttention:
             with torch.no_grad():
                 module(**inputs)
 
+    def _names(self, written: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """The contract's weights by parameter. Those of numbered heads have one entry, with a * for the number."""
+        shapes = {parameter: tuple(tensor.shape) for parameter, tensor in self.module.named_parameters()}
+        by_layer = roles_of_layers({parameter: layer_of(parameter) for parameter in shapes}, self.name, written)
+        groups: dict[str, list[tuple[int, ...]]] = {}
+        for parameter, shape in shapes.items():
+            starred = NUMBER.sub(".*.", parameter, count=1) if by_layer[layer_of(parameter)] else parameter
+            groups.setdefault(starred, []).append(shape)
+        width = self.sizes.width
+        if not self.per_head and any(group[1:] and group[0] == (width, width) for group in groups.values()):
+            self.per_head = True  # side by side they would be too wide
+            self.module = self._new(self.sizes).double()
+            return self._names(written)
+        together = {name: _together(group) for name, group in groups.items()}
+        weights = dict.fromkeys(ROLES.values(), (width, width)) | dict.fromkeys(BIASES, (width,))
+        hint = "; say --weights q=NAME,k=NAME,v=NAME,o=NAME where it is a multi-head attention, else --contract"
+        return assign(together, weights, self.name, written, ("w_output", *BIASES), hint)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The contract's weights that the module has."""
+        return frozenset(weight for own in self.names.values() for weight in own)
+
     # The contract's function
 
     def options(self) -> list[str]:
         """The contract's optional parameters that the module has."""
-        has = {letter for role in self.roles.biases for letter in role}
-        biases = [f"b_{role.removeprefix('w_')}" for short, role in ROLES.items() if short in has]
         masked = ["attn_mask"] * bool(self.takes & {"mask", "lengths"})
         causal = ["is_causal"] * bool(masked or "is_causal" in self.takes or self.way.causal)
-        output = ["w_output"] * ("o" in self.roles.matrices)
         shown = ["need_weights"] * ("weights" in self.steps) + ["step"] * bool(self.steps - {"weights"})
-        return ["num_heads", *output, *biases, *masked, *causal, *shown, "drawn"]
+        optional = [weight for weight in ("w_output", *BIASES) if weight in self.own]
+        return ["num_heads", *optional, *masked, *causal, *shown, "drawn"]
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, *matrices: Tensor, num_heads: int,
@@ -256,11 +272,9 @@ class MultiHeadAttention:
             self.modules[place] = self._new(sizes).to(query.device, query.dtype)
             self._fill_lazy(self.modules[place], named)
         module = self.modules[place]
-        if "o" in self.roles.matrices and w_output is None:
-            w_output = torch.eye(w_value.shape[1]).to(query)
-        values = dict(zip("qkvo", (w_query, w_key, w_value, w_output), strict=True))
-        biases = {short: options.get(f"b_{role[2:]}") for short, role in ROLES.items()}
-        weights = self.weights(module, values, biases, num_heads)
+        w_output = torch.eye(w_value.shape[1]).to(query) if w_output is None else w_output
+        given = dict(zip(ROLES.values(), (w_query, w_key, w_value, w_output), strict=True))
+        weights = self.weights(module, {**given, **options}, num_heads)
         if drawn:
             _compare_drawn(module, weights)
             weights = {}
@@ -318,55 +332,12 @@ class MultiHeadAttention:
         rows = _only(mask, 1).expand(items, -1, keys)  # b l s, or b 1 s for all queries
         return {"lengths": lengths_of(rows, queries)}
 
-    # Weights
-
-    def weights(
-        self, module: nn.Module, values: Mapping[str, Tensor | None], biases: Mapping[str, Tensor | None], heads: int
-    ) -> dict[str, Tensor]:
+    def weights(self, module: nn.Module, given: Mapping[str, Any], heads: int) -> dict[str, Tensor]:
         """The values of the module's parameters by name. Missing biases are 0."""
-        matrices = {short: value for short, value in values.items() if value is not None}
-        rows = {short: matrix.new_zeros(1, matrix.shape[1]) for short, matrix in matrices.items()}
-        rows |= {short: bias[None] for short, bias in biases.items() if bias is not None}
-        assigned: dict[str, Tensor] = {}
-        for role, names in self.roles.matrices.items():
-            for parameter, part in self._parts(names, self._fused(matrices, role, heads), heads):
-                assigned[parameter] = self._stored(part, parameter, module)
-        for role, names in self.roles.biases.items():
-            for parameter, part in self._parts(names, self._fused(rows, role, heads), heads):
-                assigned[parameter] = part.reshape(module.get_parameter(parameter).shape)
-        return assigned
-
-    @staticmethod
-    def _parts(names: Sequence[str], whole: Tensor, heads: int) -> Iterator[tuple[str, Tensor]]:
-        """The columns of each parameter: all of the only one, or those of a head for each head's."""
-        if len(names) == 1:
-            return iter([(names[0], whole)])
-        by_head = [re.sub(r"\.0\.", f".{head}.", names[0], count=1) for head in range(heads)]
-        return zip(by_head, whole.chunk(heads, 1), strict=True)
-
-    def _fused(self, tensors: Weights, role: str, heads: int) -> Tensor:
-        columns = [tensors[short] for short in role if short in tensors]
-        if len(columns) == 1:
-            return columns[0]
-        if len({len(column) for column in columns}) > 1:
-            raise NotImplementedError("the module has one matrix for several inputs, and here their widths differ")
-        if self.way.by_head:
-            return torch.stack([column.unflatten(1, (heads, -1)) for column in columns], 2).flatten(1)
-        return torch.cat(columns, 1)
-
-    def _stored(self, value: Tensor, name: str, module: nn.Module) -> Tensor:
-        """A weight (in, out) as the module stores it. NotImplementedError where its shape is another."""
-        shape = tuple(module.get_parameter(name).shape)
-        owner = module.get_submodule(name.rpartition(".")[0])
-        is_turned = isinstance(owner, nn.Linear) or (name.endswith(".weight") != self.way.turned)
-        ways = [value.T, value] if is_turned else [value, value.T]
-        if len(shape) > 2:
-            split = value.unflatten(1, (shape[0] if shape[0] != value.shape[0] else shape[1], -1))
-            ways = [split.transpose(0, 1), split]
-        for way in ways:
-            if tuple(way.shape) == shape:
-                return way
-        raise NotImplementedError(f"{name} has shape {shape}, and the test has a weight {tuple(value.shape)} for it")
+        zeros = {bias: given[f"w{bias[1:]}"].new_zeros(given[f"w{bias[1:]}"].shape[1]) for bias in BIASES}
+        named = {**zeros, **{name: tensor for name, tensor in given.items() if tensor is not None}}
+        way = self.way
+        return values_of(module, named, self.names, heads=heads, by_head=way.by_head, turned=way.turned)
 
     # The trial
 
@@ -389,9 +360,9 @@ class MultiHeadAttention:
 
     def _ways(self, usual: Way) -> Iterator[Way]:
         """The ways in which the module may store its weights and take its inputs."""
-        every = [name for names in self.roles.matrices.values() for name in names]
-        free = not all(isinstance(self.module.get_submodule(name.rpartition(".")[0]), nn.Linear) for name in every)
-        fused = any(len(role) > 1 for role in self.roles.matrices)
+        owners = [self.module.get_submodule(name.replace("*", "0").rpartition(".")[0]) for name in self.names]
+        free = not all(isinstance(owner, nn.Linear) for owner in owners)
+        fused = any(len(own) > 1 for own in self.names.values())
         both = False, True
         for turned, by_head, causal, by_item in itertools.product(both[: 1 + free], both[: 1 + fused], both, both):
             yield replace(usual, turned=turned, by_head=by_head, causal=causal, by_item=by_item)
@@ -419,7 +390,7 @@ class MultiHeadAttention:
         self.way = way
         try:
             named = self.inputs(*self.call, self.sizes.heads, mask, is_causal=way.causal)
-            return self._called(self.module, self.weights(self.module, self.values, {}, self.sizes.heads), named)
+            return self._called(self.module, self.weights(self.module, self.values, self.sizes.heads), named)
         except Exception as error:
             self.error = error
             return None, {}
@@ -427,29 +398,40 @@ class MultiHeadAttention:
     def _expected(self, causal: bool, mask: Tensor | None = None) -> Tensor:
         """The formula with the trial's weights."""
         query, key, value = (
-            (x @ self.values[short]).unflatten(-1, (self.sizes.heads, -1)).transpose(1, 2)
-            for x, short in zip(self.call, "qkv", strict=True)
+            (x @ weights).unflatten(-1, (self.sizes.heads, -1)).transpose(1, 2)
+            for x, weights in zip(self.call, self.values.values(), strict=False)
         )
         scores = query @ key.mT / query.shape[-1] ** 0.5
         scores = scores.masked_fill(~mask, -torch.inf) if mask is not None else scores
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         merged = (scores.masked_fill(hidden & causal, -torch.inf).softmax(-1) @ value).transpose(1, 2).flatten(2)
-        expected: Tensor = merged @ self.values["o"] if "o" in self.roles.matrices else merged
+        expected: Tensor = merged @ self.values["w_output"] if "w_output" in self.own else merged
         return expected
 
     def notes(self) -> Iterator[str]:
         """What is tested, and what is unusual about the module."""
-        yield f"{self.name} is tested as {WEIGHTED} in evaluation mode; tests set its weights: {self.roles.says}"
+        short = {weight: letter for letter, weight in ROLES.items()}
+        by_role = {
+            "".join(short[weight] for weight in own): layer_of(parameter)
+            for parameter, own in self.names.items()
+            if own and own[0] in short
+        }
+        roles = ", ".join(
+            f"{role} = {by_role[role]}" for role in sorted(by_role, key=lambda role: "qkvo".index(role[0]))
+        )
+        biases = "biases too" if self.own & {*BIASES} else "no biases"
+        yield f"{self.name} is tested as {WEIGHTED} in evaluation mode; tests set its weights: {roles}; {biases}"
         if self.way.causal:
             yield "it always hides later positions, so only tests with is_causal run"
         if "x" in self.takes:
             yield "forward takes one sequence, so only self-attention is tested"
-        if not near(self._run(self.way)[0], self._run(self.way)[0], EQUAL):
-            yield "two equal calls in evaluation mode differ: something is random, as dropout that never ends"
-        named = self.inputs(*self.call, self.sizes.heads, is_causal=self.way.causal)
-        weights = self.weights(self.module, self.values, {}, self.sizes.heads)
-        if names := unused(lambda leaves: self._called(self.module, leaves, named)[0], weights):
-            yield f"forward does not use {', '.join(names)}"
+
+
+def _together(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of equal parameters side by side, along their smallest axis."""
+    sizes = list(shapes[0])
+    sizes[sizes.index(min(sizes))] *= len(shapes)
+    return tuple(sizes)
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

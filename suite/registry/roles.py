@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from attnsuite.model import UsageError
@@ -158,48 +157,6 @@ def has_heads(made: type) -> bool:
     return any(meaning_of(name, SIZES) == "heads" or re.search("conf|cfg|args", name.lower()) for name in names)
 
 
-@dataclass(frozen=True)
-class Roles:
-    """The parameters of a module by role. Several for a role are one for each head."""
-
-    matrices: Mapping[str, Sequence[str]]
-    biases: Mapping[str, Sequence[str]]
-    layers: Mapping[str, str] = field(default_factory=dict)
-    """The name by which a role is reported: that of the layer."""
-
-    @property
-    def says(self) -> str:
-        """The roles in one line."""
-        by_role = ", ".join(f"{role} = {self.layers[role]}" for role in self.matrices)
-        lacking = [role for role in self.matrices if role not in self.biases]
-        rest = "no biases" if not self.biases else f"no bias of {', '.join(lacking)}" if lacking else "biases too"
-        return f"{by_role}; {rest}"
-
-
-def recognise(shapes: Mapping[str, tuple[int, ...]], name: str, written: Mapping[str, str]) -> Roles:
-    """The roles of parameters, given by name and shape; those that are `written` come first.
-
-    Raises `Uncallable` for a role without a parameter, and for a parameter without a role.
-    """
-    layers = {parameter: layer_of(parameter) for parameter in shapes}
-    roles = roles_of_layers(layers, name, written)
-    matrices = [parameter for parameter, shape in shapes.items() if len(shape) > 1]
-    _complete(roles, [layers[parameter] for parameter in matrices])
-    by_role: dict[str, list[str]] = {}
-    biases: dict[str, list[str]] = {}
-    for parameter in shapes:
-        (by_role if parameter in matrices else biases).setdefault(roles[layers[parameter]], []).append(parameter)
-    if complaint := _unclear(by_role, biases):
-        write = "say --weights q=NAME,k=NAME,v=NAME,o=NAME (or qkv=NAME) where it is a multi-head attention"
-        raise Uncallable(f"{name} has parameters {listed(layers.values())}: {complaint}; {write}, else --contract")
-    order: list[str] = [role for role in ("qkv", "q", "kv", "k", "v", "o") if role in by_role]
-    shown = {
-        role: ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", layers[parameter]) for parameter in by_role[role]))
-        for role in order
-    }
-    return Roles({role: by_role[role] for role in order}, biases, shown)
-
-
 def roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, str]) -> dict[str, str]:
     """The role of each layer, or empty where no name shows it; `layers` gives the layer of each parameter."""
     chosen = {layer: role for role, layer in written.items()}
@@ -213,48 +170,11 @@ def roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, 
     return roles
 
 
-def _unclear(by_role: Mapping[str, Sequence[str]], biases: Mapping[str, Sequence[str]]) -> str:
-    """Which roles lack weights or have several, and which parameters lack a role; or empty."""
-    have = {letter for role in by_role for letter in role}
-    if missing := [role for role in "qkv" if role not in have]:
-        return f"no weights for {', '.join(missing)}"
-    strange = [*by_role.get("", []), *biases.get("", [])]
-    if strange := strange or [bias[0] for role, bias in biases.items() if role not in by_role]:
-        return f"no role for {listed(strange)}"
-    forms = {role: {re.sub(r"\.\d+\.", ".*.", parameter) for parameter in names} for role, names in by_role.items()}
-    return next((f"several are {role}: {listed(by_role[role])}" for role, form in forms.items() if len(form) > 1), "")
-
-
-def _complete(roles: dict[str, str], matrices: Sequence[str]) -> None:
-    """Give roles to matrices whose names show none: four in the order q, k, v, o, or the last one, the output."""
-    layers = list(dict.fromkeys(matrices))
-    rest = [layer for layer in layers if not roles[layer]]
-    if len(rest) == len(layers) and len(layers) in (3, 4):
-        roles |= dict(zip(layers, ROLES, strict=False))
-    elif len(rest) == 1 and "o" not in roles.values() and {"q", "k", "v"} <= {*"".join(roles.values())}:
-        roles[rest[0]] = "o"
-
-
 def unmade(name: str, arguments: Mapping[str, Any], error: Exception) -> str:
     """The message that a class with these arguments, or its first call, raises."""
     made = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
     says = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return f"{made} raises {says}; write the class with its arguments, FILE.py:{name}(…)"
-
-
-def refuse_shared(module: Any, name: str) -> None:
-    """Raise `Uncallable` for a parameter with two names."""
-    names: dict[int, str] = {}
-    for parameter, tensor in module.named_parameters(remove_duplicate=False):
-        if (first := names.setdefault(id(tensor), parameter)) != parameter:
-            says = f"{first} and {parameter} are one parameter, and the contract has weights for each"
-            raise Uncallable(f"{name}: {says}; make a layer for each")
-
-
-def refuse_quantised(module: Any, name: str) -> None:
-    """Raise `Uncallable` for a module with quantised layers."""
-    if any("quantized" in type(part).__module__ for part in module.modules()):
-        raise Uncallable(f"{name} is quantised: its weights cannot be set; give the module before that")
 
 
 def lengths_of(visible: Any, queries: int) -> Any:
