@@ -105,7 +105,7 @@ class Library:
         used = 19_327_352_832 if handle == INSTANCE else 2_147_483_648
         return SimpleNamespace(total=150_754_820_096, used=used)
 
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
         return 0x4
 
 

@@ -7,29 +7,22 @@ or `MIG-`, because CUDA's numbers depend on the environment. Torch is not needed
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from attnsuite.machine import system
 
-SM, MEMORY, DIE, INSTANT_POWER, FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13
-"""NVML's numbers of two clocks, a sensor, a field and an error. They are part of its interface, and do not change."""
+SM, MEMORY, DIE, INSTANT_POWER = 1, 2, 0, 186
+"""NVML's numbers of two clocks, a sensor and a field. They are part of its interface, and do not change."""
 SILENT = "NVIDIA device that does not respond"
 """The name of a device that NVML lists but cannot name."""
 TOOL = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 """The driver's own tool, which uses NVML, so that it gives the same names."""
-DRIVERS = tuple(map(Path, ("/dev/nvidiactl", "/dev/dxg")))
-"""Files of an NVIDIA driver on Linux, its own or that of Windows below. Without one, PyTorch is not imported for
-names, because that takes seconds."""
-TORCH_NAMES = "import torch; print(*map(torch.cuda.get_device_name, range(torch.cuda.device_count())), sep='\\n')"
-"""A program of its own, because a process that has used a device cannot fork."""
-UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|MIG-GPU-[0-9a-f-]{36}/\d+/\d+", re.IGNORECASE)
-"""The UUID of a device; the last form is that of a MIG instance in older drivers."""
+UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+"""The UUID of a device."""
 
 
 class Absent(Exception):
@@ -49,12 +42,8 @@ def devices() -> tuple[str, ...]:
 
 @cache
 def names_without_nvml() -> tuple[str, ...]:
-    """The names that the driver's tool gives, or else PyTorch, in their order. Determined once in a process."""
-    return _lines(*TOOL) or (_lines(sys.executable, "-c", TORCH_NAMES) if any(map(Path.exists, DRIVERS)) else ())
-
-
-def _lines(*command: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in system.output(*command).splitlines() if line.strip())
+    """The names that the driver's tool gives, in their order. Determined once in a process."""
+    return tuple(line.strip() for line in system.output(*TOOL).splitlines() if line.strip())
 
 
 def facts() -> dict[str, Any]:
@@ -109,12 +98,10 @@ class Device:
         return {
             "sm_clock": lambda: int(self.library.nvmlDeviceGetClockInfo(self.handle, SM)),
             "memory_clock": lambda: int(self.library.nvmlDeviceGetClockInfo(self.handle, MEMORY)),
-            "temperature": lambda: self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", DIE),
+            "temperature": lambda: int(self.library.nvmlDeviceGetTemperature(self.handle, DIE)),
             "power": self._instant_power if self.power_from == "instant" else self._power_usage,
             "used_memory": self.used_memory,
-            "throttle": lambda: self._either(
-                "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
-            ),
+            "throttle": lambda: int(self.library.nvmlDeviceGetCurrentClocksThrottleReasons(self.handle)),
         }
 
     @cached_property
@@ -147,17 +134,6 @@ class Device:
         if self.instance:
             raise Absent("a MIG instance has no power meter of its own")
         return getattr(self.library, name)(self.handle, *arguments)
-
-    def _either(self, name: str, alternative: str, *arguments: Any) -> int:
-        """The value of one function of NVML, or of the alternative if this pynvml or driver lacks the first."""
-        try:
-            return int(getattr(self.library, name)(self.handle, *arguments))
-        except AttributeError:
-            pass
-        except self.library.NVMLError as error:
-            if getattr(error, "value", None) != FUNCTION_NOT_FOUND:
-                raise
-        return int(getattr(self.library, alternative)(self.handle, *arguments))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -18,15 +17,9 @@ INTERVAL = 0.05
 """Seconds from sample to sample: drivers refresh their readings every 10 to 100 ms."""
 LONGEST_READING = 5.0
 """Seconds to wait for NVML at the end. Its calls take milliseconds, so one that takes longer hangs."""
-SHORTEST = {"counter": 1.0, "instant": 1.0, "usage": 5.0}
-"""The shortest window, in seconds, for which energy is given, by the source of the energy.
-
-Drivers refresh the energy counter and the momentary power every 10 to 100 ms, so a reading at either end may be 0.1 s
-old: 10 % of a window of one second. `usage` is, since Ampere, an average over the last second: it counts about half a
-second from before the window and misses half a second at its end, 10 % of 5 s.
-"""
-FEWEST_SAMPLES = 10
-"""The fewest power samples that are integrated. There are few if the measured code holds Python's lock for long."""
+SHORTEST = 1.0
+"""The shortest window, in seconds, for which energy is given: drivers refresh the energy counter every 10 to 100 ms, so
+that a reading at either end may be 0.1 s old, 10 % of a second."""
 THROTTLE_REASONS = {
     0x002: "applications_clocks_setting",
     0x004: "sw_power_cap",
@@ -66,7 +59,7 @@ class Meter:
         power                    W; power_from is instant, or usage: since Ampere the average over a second
         used_memory              bytes
         throttle                 a list of reasons in words; empty if the clocks were not held back
-        joules                   of the whole window; joules_from is counter or power samples
+        joules                   of the whole window, by the energy counter
         seconds, samples         the length of the window, and the number of samples
 
     All fields are about the whole card, with every process on it. A field that fails once is absent, because half a
@@ -180,39 +173,21 @@ def _all_absent(reason: str) -> dict[str, str]:
 
 
 def _joules(window: Window) -> dict[str, Any]:
-    """The energy by the counter if possible, else by the power samples; `joules_from` names the source."""
-    reasons = []
-    for source, joules in (("counter", _counted), ("power samples", _integrated)):
-        try:
-            return {"joules": round(joules(window), 3), "joules_from": source}
-        except Absent as absent:
-            reasons.append(str(absent))
-    return {"joules": None, "joules_absent": "; ".join(dict.fromkeys(reasons))}
+    """The energy by the counter, or the reason for its absence."""
+    try:
+        first, *_, last = (joules for _, joules in _readings(window, "counter"))
+        if (seconds := window.end - window.begin) < SHORTEST:
+            raise Absent(f"{seconds:.3g} s are too short: energy needs {SHORTEST:g} s")
+        if last <= first:  # the driver was reloaded, or its counter does not count
+            raise Absent(f"the energy counter went from {first:g} to {last:g} J")
+    except Absent as absent:
+        return {"joules": None, "joules_absent": str(absent)}
+    return {"joules": round(last - first, 3)}
 
 
-def _counted(window: Window) -> float:
-    readings = _readings(window, "counter", "counter")
-    first, last = readings[0][1], readings[-1][1]
-    if last <= first:  # the driver was reloaded, or its counter does not count
-        raise Absent(f"the energy counter went from {first:g} to {last:g} J")
-    return last - first
-
-
-def _integrated(window: Window) -> float:
-    """The trapezoid rule over the power samples; the first and the last hold until the ends of the window."""
-    readings = _readings(window, "power", window.power_from)
-    if len(readings) < FEWEST_SAMPLES:
-        raise Absent(f"{len(readings)} power samples are too few: energy needs {FEWEST_SAMPLES}")
-    readings = [(window.begin, readings[0][1]), *readings, (window.end, readings[-1][1])]
-    return sum((t1 - t0) * (p0 + p1) / 2 for (t0, p0), (t1, p1) in pairwise(readings))
-
-
-def _readings(window: Window, name: str, energy_from: str = "") -> list[tuple[float, float]]:
-    """The readings of a name. Raises Absent without readings, and for a window too short for energy."""
+def _readings(window: Window, name: str) -> list[tuple[float, float]]:
+    """The readings of a name. Raises Absent without readings."""
     readings = window.readings.get(name, [])
     if name in window.absent or not readings:
         raise Absent(window.absent.get(name, "no sample was taken"))
-    seconds = window.end - window.begin
-    if energy_from and seconds < SHORTEST[energy_from]:
-        raise Absent(f"{seconds:.3g} s are too short: energy needs {SHORTEST[energy_from]:g} s")
     return readings

@@ -11,7 +11,6 @@ from attnsuite.machine import nvml, telemetry
 @pytest.fixture(autouse=True)
 def _no_devices_of_this_machine(monkeypatch):
     monkeypatch.setattr(nvml, "TOOL", ("no-such-tool",))
-    monkeypatch.setattr(nvml, "DRIVERS", ())
     nvml.names_without_nvml.cache_clear()
     yield
     nvml.names_without_nvml.cache_clear()

@@ -212,16 +212,3 @@ def test_a_tool_that_fails_names_nothing(tool):
     tool("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", status=9)
 
     assert nvml.devices() == ()
-
-
-def test_pytorch_names_them_where_there_is_a_driver_without_its_tool(tmp_path, monkeypatch):
-    program = f"class cuda:\n    device_count = lambda: 1\n    get_device_name = lambda index: {NAME!r}\n"
-    (tmp_path / "torch.py").write_text(program)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert nvml.devices() == (), "without a driver PyTorch is not imported"
-
-    nvml.names_without_nvml.cache_clear()
-    monkeypatch.setattr(nvml, "DRIVERS", (tmp_path,))
-
-    assert nvml.devices() == (NAME,)
