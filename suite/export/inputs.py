@@ -42,7 +42,7 @@ def read_config(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if file is not None:
         try:
-            config = json.loads(files.read_text(file), object_pairs_hook=_unique)
+            config = json.loads(files.read_text(file))
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
@@ -50,14 +50,6 @@ def read_config(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
         if not isinstance(config, dict):
             raise UsageError(f'{file} holds {type(config).__name__}, expected an object, as {{"width": 64}}')
     return config | dict(map(_setting, settings))
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, without repeated names: JSON's parser would take the last of them."""
-    names = [name for name, _ in pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{twice[0]!r} occurs {names.count(twice[0])} times")
-    return dict(pairs)
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -134,11 +126,8 @@ def _problem(tensor: Any, shape: tuple[int, ...]) -> str:
         return f"is missing, expected shape {shape}"
     if tuple(tensor.shape) != shape:
         return f"has shape {tuple(tensor.shape)}, expected {shape}"
-    if not tensor.is_floating_point():
-        return f"is {tensor.dtype}, expected floating-point numbers"
-    if tensor.layout != torch.strided or tensor.is_meta:
-        what = "meta tensor, without numbers" if tensor.is_meta else f"{tensor.layout} tensor"
-        return f"is a {what}, expected a dense one"
+    if not tensor.is_floating_point() or tensor.layout != torch.strided or tensor.is_meta:
+        return f"is {tensor.dtype} of layout {tensor.layout} on {tensor.device}, expected dense floating-point numbers"
     return ""
 
 
