@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Annotated, Any, ClassVar, TypeVar, overload
+
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import asdict
 
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import Status, escaped
@@ -60,8 +63,6 @@ class Declaration:
     """Whether calls of tests are changed for it: defaults are filled in, or keywords are given by position."""
     contract_assumed: bool = False
     """Whether neither its user nor its author names the contract: it is tested as an attention by default."""
-    assumption: str = ""
-    """What was assumed of its inputs in that case, where their names do not show it, once it is loaded; or empty."""
     conversion: str = ""
     """How a class or module was made callable; empty for a function, and before it is loaded."""
     arguments: str = ""
@@ -176,50 +177,33 @@ def declared_by(target: Any) -> dict[str, Any]:
     return declared if isinstance(declared, dict) else {}
 
 
-def _is_data(value: Any) -> bool:
-    """Whether it consists of strings, numbers, lists and dicts: it is written to results, and compared."""
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_data(item) for key, item in value.items())
-    return all(map(_is_data, value)) if isinstance(value, list | tuple) else isinstance(value, str | int | float | None)
+Words = Annotated[str, Meta(min_length=1)]
+Choice = str | float | bool | None
 
 
-def implementation_arguments(
-    *,
-    variant: Any = None,
-    requires: Any = (),
-    lacks: Any = None,
-    conventions: Any = None,
-    signature: Any = None,
-    contract: Any = None,
-    compiles: Any = "",
-    weights: Any = None,
-) -> dict[str, Any]:
+class _Arguments(Struct, forbid_unknown_fields=True):
+    """The types of the decorator's arguments. Conventions are data: they are written to results, and compared."""
+
+    variant: Words | None = None
+    contract: str | None = None
+    compiles: str = ""
+    requires: tuple[str, ...] = ()
+    lacks: dict[str, Words] = {}
+    conventions: dict[str, Choice | dict[str, Choice]] = {}
+    weights: dict[str, str] = {}
+    signature: str = ""
+
+
+def implementation_arguments(**arguments: Any) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
-    for argument, value, known in (("signature", signature, signatures()), ("contract", contract, contract_names())):
-        if value is not None and value not in known:
+    try:
+        checked = convert({name: value for name, value in arguments.items() if value is not None}, _Arguments)
+    except ValidationError as error:
+        raise TypeError(f"@implementation: {error}") from None
+    for argument, value, known in (
+        ("signature", checked.signature, signatures()),
+        ("contract", checked.contract, contract_names()),
+    ):
+        if value and value not in known:
             raise TypeError(f"{argument} is {value!r}; expected one of {', '.join(known)}")
-    if variant is not None and not (isinstance(variant, str) and variant):
-        raise TypeError(f"variant is {variant!r}; expected a name, such as 'flash'")
-    if not isinstance(compiles, str):
-        raise TypeError(f"compiles is {compiles!r}; expected a sentence")
-    if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
-        raise TypeError(f"requires is {requires!r}; expected a list of libraries, such as ['jax']")
-    for argument, value in (("lacks", lacks), ("conventions", conventions), ("weights", weights)):
-        if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) for key in value or {}):
-            raise TypeError(f"{argument} is {value!r}; expected a dict with names as keys")
-    for feature, reason in (lacks or {}).items():
-        if not (isinstance(reason, str) and reason):
-            raise TypeError(f"lacks[{feature!r}] is {reason!r}; expected a reason in words")
-    if not _is_data(dict(conventions or {})):
-        raise TypeError(f"conventions is {conventions!r}; expected a choice for each, or a dict of choices by feature")
-    return {
-        "variant": variant,
-        "contract": contract,
-        "compiles": compiles,
-        "requires": tuple(requires),
-        "lacks": dict(lacks or {}),
-        "conventions": dict(conventions or {}),
-        "weights": dict(weights or {}),
-        "signature": signature or "",
-        "signature_by": ("@implementation",) if signature else (),
-    }
+    return {**asdict(checked), "signature_by": ("@implementation",) if checked.signature else ()}

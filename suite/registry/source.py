@@ -239,7 +239,7 @@ def _function(node: ast.FunctionDef | ast.ClassDef, decorator: ast.expr) -> Func
     try:
         declared = implementation_arguments(**_literals(decorator)) if isinstance(decorator, ast.Call) else declared
     except (TypeError, ValueError) as error:
-        problem = f"line {decorator.lineno}: {error}".replace("implementation_arguments()", "@implementation")
+        problem = f"line {decorator.lineno}: {error}"
     return FunctionSource(node.name, node.lineno, _parameters(node), _first_line(node), declared, problem)
 
 
