@@ -27,8 +27,6 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
     factory and stays. `name` is for messages. Raises `Uncallable`.
     """
     contract_name, arguments = declaration.contract, declaration.arguments
-    if deferred := _deferred(target):
-        raise Uncallable(f"{name} is {deferred}: its call returns before it computes; write a plain function")
     if arguments and not isinstance(target, type):
         raise Uncallable(f"{name} is no class: write it without the arguments {arguments}")
     is_model = contract_name in names() and contract(contract_name).is_model
@@ -82,13 +80,6 @@ def import_lines(declaration: Declaration) -> tuple[str, ...]:
     return () if then else ("import runpy, torch", f"{name} = runpy.run_path({str(file)!r})[{first!r}]")
 
 
-def _deferred(target: Any) -> str:
-    """The kind of a function that computes nothing when it is called; empty for others."""
-    if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
-        return "async"
-    return "a generator" if inspect.isgeneratorfunction(target) else ""
-
-
 def is_module(target: Any) -> bool:
     """Whether this is an instance of `torch.nn.Module`."""
     from torch.nn import Module
@@ -134,12 +125,7 @@ def _instance(made: type, name: str, arguments: str) -> Any:
     else:
         positional, named = [], {}
     if not arguments and (required := _required(made)):
-        example = ", ".join(f"{parameter}=…" for parameter in required[:MAX_NAMED]) + (
-            ", …" if required[MAX_NAMED:] else ""
-        )
-        raise Uncallable(
-            f"{name} is a class that is made with {listed(required, MAX_NAMED)}: name FILE.py:{name}({example})"
-        )
+        raise Uncallable(f"{name} is a class that is made with {listed(required, MAX_NAMED)}: name FILE.py:{name}(…)")
     try:
         return made(*positional, **named)
     except Exception as error:

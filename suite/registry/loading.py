@@ -23,7 +23,7 @@ from attnsuite.registry.callables import as_callable
 from attnsuite.registry.calls import adapt, library_of, parameters, with_signature
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, Uncallable, declared_by
 from attnsuite.registry.files import comes_from, imported_names, locate, module_of_file, on_path
-from attnsuite.registry.naming import taken_as_attention
+from attnsuite.registry.naming import refuse_other_layers
 from attnsuite.registry.roles import listed
 from attnsuite.registry.side_effects import capture_output, preserve_process_state
 from attnsuite.registry.signatures import AmbiguousSignature
@@ -34,6 +34,10 @@ UNLESS_SET = {"ORT_DISABLE_TELEMETRY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "fa
 later) then starts no thread that reports sessions, and JAX does not reserve three quarters of a GPU's memory."""
 NUMPY_ALONE = "the file imports numpy and not torch: say --signature numpy for a function of its arrays"
 """A hint where the parameters fit several signatures."""
+SWALLOWED = "; an import may have failed, and the file caught the error"
+INSTEAD = "; bind {name} to a function, or name another: {file}:FUNCTION"
+BY_ITSELF = "; a file is imported by itself, without its package: name its module, as package.module:function"
+"""A hint after a relative import."""
 KERNELBENCH = "ModelNew"
 """The class of a submission to KernelBench, whose file also has functions that make inputs."""
 
@@ -61,14 +65,17 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         except (KeyboardInterrupt, UsageError):
             raise
         except BaseException as error:  # SystemExit and pytest's Skipped too
-            problem = in_one_line(error) + _beside_a_package(declaration, error)
+            problem = in_one_line(error)
+            problem += BY_ITSELF * ("no known parent package" in problem)
     if alone:
         folder = str(Path.cwd() if declaration.module else Path(declaration.file).resolve().parent)
         sys.path.extend([folder] * (folder not in sys.path))
     if problem:
         return Broken(declaration, problem, printed())
     try:
-        declaration, function = adapt(taken_as_attention(_completed(declaration, function), function), function)
+        declaration = _completed(declaration, function)
+        refuse_other_layers(declaration, function)
+        declaration, function = adapt(declaration, function)
     except (AmbiguousSignature, Uncallable) as error:
         if not declaration.own:
             return Broken(declaration, str(error).partition("\n")[0], printed())
@@ -94,21 +101,6 @@ def _load_with_backend(declaration: Declaration, backend: Declaration, alone: bo
     return Loaded(
         replace(whole, conversion=style), partial(host.function, **{PARAMETER: as_backend(inside)}), host.printed
     )
-
-
-def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
-    """What to do about a relative import in a file, which is imported by its path, without its package."""
-    if not declaration.file or not isinstance(error, ImportError) or "no known parent package" not in str(error):
-        return ""
-    path = Path(declaration.file).resolve()
-    names, folder = [path.stem], path.parent
-    while (folder / "__init__.py").exists():
-        names, folder = [folder.name, *names], folder.parent
-    if len(names) == 1:
-        alone = "and no package is around this one: import its neighbours without the dot"
-        return f"; a file is imported by itself, {alone}"
-    module = f"{'.'.join(names)}, from a folder where {names[0]} can be imported"
-    return f"; a file is imported by itself: name the module, {module}"
 
 
 def as_backend(attention: Loaded) -> Callable[..., Any]:
@@ -212,11 +204,10 @@ def _function(declaration: Declaration) -> tuple[Declaration, Any]:
         message = f"{home} has no function {name!r}{_others(module, declaration)}"
         raise (UsageError(message) if declaration.own else AttributeError(message)) from None
     if not callable(function):
-        file = Path(declaration.file)
         kind = "None" if function is None else f"of type {type(function).__name__}"
-        kind = why_none(file) if function is None and file.is_file() else kind
+        kind += SWALLOWED if function is None else ""
         message = f"{name!r} in {home} cannot be called: it is {kind}"
-        message += f"; {instead(module, file, name)}" if is_chosen else ""
+        message += INSTEAD.format(name=name, file=home) if is_chosen else ""
         raise (UsageError(message) if declaration.own else TypeError(message))
     try:
         converted, declaration = as_callable(function, name, declaration)
@@ -277,7 +268,8 @@ def chosen(module: ModuleType, file: Path, contract: str) -> str:
         return KERNELBENCH
     code = compile(syntax_tree(file.read_bytes()), str(file), "exec")
     if contract in _names(code, ("STORE_NAME", "STORE_GLOBAL")):
-        raise UsageError(f"{file.name} binds no {contract} when it is imported; {instead(module, file, contract)}")
+        instead = INSTEAD.format(name=contract, file=file.name)
+        raise UsageError(f"{file.name} binds no {contract} when it is imported{instead}")
     names = candidates(module, contract)
     if others := [name for name in names if name in contract_names()]:
         raise UsageError(f"{file.name} binds no {contract}, but {others[0]}: name it, as {file.name}:{others[0]}")
@@ -308,20 +300,6 @@ def candidates(module: ModuleType, contract: str) -> list[str]:
     for name, value in chosen.items():
         names.setdefault(id(value), name)  # the first of two names
     return list(names.values())
-
-
-def instead(module: ModuleType, file: Path, name: str) -> str:
-    """What to do where a file binds a name to an object that cannot be called."""
-    others = [other for other in candidates(module, name) if other != name] or ["FUNCTION"]
-    return f"bind {name} to a function, or name another: {file.name}:{others[0]}"
-
-
-def why_none(file: Path) -> str:
-    """The likely cause of a name bound to `None`: an import failed, and the file caught the error."""
-    with on_path(file.parent):
-        missing = [name for name in imported_names(file.read_bytes()) if locate(name) is None]
-    which = f" ({missing[0]} is not installed)" if missing else ""
-    return f"None; an import may have failed, and the file caught the error{which}"
 
 
 def _home(value: Any) -> str:

@@ -1,8 +1,9 @@
 """The implementations that the targets of a command line name."""
 
+from __future__ import annotations
+
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -11,12 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 from attnsuite.model import UsageError
-from attnsuite.registry.backends import may_take_backend, parts, takes_backend, with_backend
+from attnsuite.registry.backends import may_take_backend, parts, with_backend
 from attnsuite.registry.calls import with_signature
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
-from attnsuite.registry.loading import load
 from attnsuite.registry.roles import CONTRACTS, WEIGHTED, listed, meaning_of
 from attnsuite.registry.signatures import signature as signature_named
 from attnsuite.registry.signatures.signature import BY_USER
@@ -24,11 +24,6 @@ from attnsuite.registry.source import LAYERS, MAX_LISTED, FileSource, decorated,
 
 CALLED = re.compile(r"(.+:[\w.]+)(\(.*\))", re.DOTALL)
 """A target with the arguments of a class: `file.py:Attention(128, 4)`."""
-LONGEST_PATH = 4096
-"""Bytes of the longest path that Linux opens (PATH_MAX)."""
-LONGEST_NAME = 1024
-"""Bytes of a part of a target between slashes. The suite's own limit: a file's name has at most 255, and the names of a
-function and of a backend may follow."""
 
 
 def find(
@@ -52,8 +47,7 @@ def find(
     contract, else attention; that of a backend is attention. The implementation is named after the file, or after the
     function that the user named, unless that has the name of the contract. `signature` is that of files and modules,
     where their parameters do not identify it. Raises `UsageError`, in one line, if a target is not found.
-    Locating a module may import the packages around it. A module that only its own package can create, as `os` creates
-    `os.path`, is loaded here if it is of the standard library.
+    Locating a module may import the packages around it.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
@@ -68,15 +62,14 @@ def find(
         return search.registered
     chosen: dict[str, Declaration] = {}
     for target in targets:
-        _refuse_unreadable(target)
-        for declaration in search.named(target):
+        for declaration in _readable(search, target):
             twin = chosen.setdefault(declaration.full_name, declaration)
             part = declaration.backend or declaration
             if signature and part.signature_by[:1] != (BY_USER,) and not part.broken:
                 says = f"--signature is for files and modules; {part.full_name} is registered and declares its own"
                 raise UsageError(says)
             if not _same(twin, declaration):
-                homes = " and ".join("+".join(map(_place, parts(each))) for each in (twin, declaration))
+                homes = " and ".join("+".join(map(_place, parts(namesake))) for namesake in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; test them one by one")
     return list(chosen.values())
 
@@ -96,17 +89,16 @@ def without(
             if contract is None:
                 raise
             names.update(_names(find([target])))  # a backend is of another contract
-    return [each for each in declarations if names.isdisjoint(_names([each, *parts(each)]))]
+    return [declaration for declaration in declarations if names.isdisjoint(_names([declaration, *parts(declaration)]))]
 
 
-def _refuse_unreadable(target: str) -> None:
-    """UsageError for a target that is no name and no path: it contains a NUL, or is longer than systems allow."""
-    if "\0" in target:
-        raise UsageError(f"target {target!r:.80} contains a NUL character, which no name or path can have")
-    size = len(os.fsencode(target))
-    if size > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
-        limits = f"expected at most {LONGEST_PATH:,}, and at most {LONGEST_NAME:,} between slashes"
-        raise UsageError(f"target {target[:40]!r}… has {size:,} bytes; {limits}")
+def _readable(search: _Search, target: str) -> list[Declaration]:
+    """What a target names. UsageError also for a text that no path can be, such as one with a NUL."""
+    try:
+        target.encode()
+        return search.named(target)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"target {target!r:.80} is no name and no path: {error}") from None
 
 
 def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
@@ -148,8 +140,8 @@ def _place(declaration: Declaration) -> str:
 
 def _same(first: Declaration, second: Declaration) -> bool:
     """Whether two declarations are of the same functions."""
-    homes = [[(part.file, part.module, part.function) for part in parts(each)] for each in (first, second)]
-    return homes[0] == homes[1]
+    one, other = ([(part.file, part.module, part.function) for part in parts(whole)] for whole in (first, second))
+    return one == other
 
 
 def _is_declared(declaration: Declaration) -> bool:
@@ -204,22 +196,23 @@ class _Search:
     def named(self, target: str) -> list[Declaration]:
         """The declarations that a target names. UsageError if it names nothing."""
         if called := CALLED.fullmatch(target):
-            return [replace(each, arguments=called[2]) for each in self.named(called[1])]
+            return [replace(declaration, arguments=called[2]) for declaration in self.named(called[1])]
         if declarations := _clear(target, _matching(target, self.registered)):
             return declarations
-        if "+" in target and not _is_path(target):
+        place, colon, function = target.rpartition(":")
+        is_path = Path(target).is_file() or ("+" not in function and Path(place).is_file())
+        if "+" in target and not is_path:
             return self._combined(target)
-        place, colon, function = _split(target)
         if colon and not (place and function):
             raise UsageError(f"{self.word} {target!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
         if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
             return [self._marked(self._of_module(place, function))]
         if not colon:
             place, function = target, ""
-        file = _expanded(place)
+        file = Path(place)
         if not target or not (colon or file.suffix == ".py" or file.exists()):
             raise UsageError(self._unknown(target))
-        return [self._marked(each) for each in self._of_path(file, function)]
+        return [self._marked(declaration) for declaration in self._of_path(file, function)]
 
     def _marked(self, declaration: Declaration) -> Declaration:
         """What a file or a module has, marked where neither the user nor its author names its contract."""
@@ -229,54 +222,29 @@ class _Search:
         return replace(declaration, contract_assumed=declaration.contract == DEFAULT_CONTRACT)
 
     def _combined(self, target: str) -> list[Declaration]:
-        """Each host before the + with each attention after it as its backend."""
-        host, backend = self._split_at_backend(target)
-        if not host:
-            expected = "an implementation that takes an attention, as in transformer/eager+chunked"
-            raise UsageError(f"{self.word} {target!r}: before + expected {expected}")
-        takers = _matching(host, [each for each in self.registered if may_take_backend(each)])
-        candidates = _clear(host, takers) or replace(self, signature="").named(host)
-        hosts = [each for each in candidates if may_take_backend(each)]
-        if not hosts:
-            raise UsageError(self._no_host(candidates))
-        if not backend:
-            raise UsageError(f"{self.word} {target!r}: after + expected an implementation of attention")
-        backends = replace(self, contract=DEFAULT_CONTRACT, word="backend").named(backend)
-        return [with_backend(host, each) for host in hosts for each in backends]
-
-    def _split_at_backend(self, target: str) -> tuple[str, str]:
-        """Host and backend, split at the first + that follows something that exists: a path may contain a + too."""
+        """Each host before the + with each attention after it as its backend. A path of a host may contain a + too."""
         places = [place for place, sign in enumerate(target) if sign == "+"]
-        cut = next((place for place in places if self._exists(target[:place])), places[0])
-        return target[:cut], target[cut + 1 :]
-
-    def _exists(self, target: str) -> bool:
-        place, colon, function = _split(target)
-        is_module = bool(colon) and all(part.isidentifier() for part in [*place.split("."), *function.split(".")])
-        is_file = _expanded(place if colon else target).is_file()
-        return is_module or is_file or bool(_matching(target, self.everything))
-
-    def _no_host(self, declarations: Sequence[Declaration]) -> str:
-        """The message that these declarations take no backend."""
-        contract, name = declarations[0].contract, listed(_names(declarations), MAX_LISTED)
-        if contract == DEFAULT_CONTRACT:
-            return f"{name} is tested as an attention, which takes no backend"
-        takers = _names(each for each in self.everything if takes_backend(each) and each.contract == contract)
-        others = (
-            f"of {contract}, these do: {listed(takers, MAX_LISTED)}"
-            if takers
-            else f"no implementation of {contract} does"
-        )
-        return f"{name} takes no parameter 'attention'; {others}"
+        hosts = [target[:place] for place in places]
+        host = next((path for path in hosts if Path(path.rpartition(":")[0] or path).is_file()), hosts[0])
+        backend = target[len(host) + 1 :]
+        if not (host and backend):
+            raise UsageError(f"{self.word} {target!r}: expected HOST+ATTENTION, as in transformer/eager+chunked")
+        takers = [declaration for declaration in self.registered if may_take_backend(declaration)]
+        candidates = _clear(host, _matching(host, takers)) or replace(self, signature="").named(host)
+        if not (fitting := [declaration for declaration in candidates if may_take_backend(declaration)]):
+            names = listed(_names(candidates), MAX_LISTED)
+            raise UsageError(f"{names} takes no parameter 'attention'; models and multi_head_attention do")
+        backends = replace(self, contract=DEFAULT_CONTRACT, word="backend").named(backend)
+        return [with_backend(declaration, attention) for declaration in fitting for attention in backends]
 
     def _unknown(self, target: str) -> str:
         """The message that nothing has this name, with the closest names or all."""
         if elsewhere := _matching(target, self.everything):
-            says = f"{self.word} {target!r} is an implementation of {elsewhere[0].contract}, not of {self.contract}"
-            return f"{says}: only an attention can be a backend" if self.word == "backend" else says
+            return f"{self.word} {target!r} is an implementation of {elsewhere[0].contract}, not of {self.contract}"
         # attention comes last, so that it has the equal names
-        ordered = sorted(self.registered, key=lambda each: each.contract == DEFAULT_CONTRACT)
-        names = {name: each.full_name for each in ordered if not each.backend for name in (each.name, each.full_name)}
+        ordered = sorted(self.registered, key=lambda declaration: declaration.contract == DEFAULT_CONTRACT)
+        alone = [declaration for declaration in ordered if not declaration.backend]
+        names = {name: known.full_name for known in alone for name in (known.name, known.full_name)}
         close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
         if target in self.known:
             close = [f"{target}/*"]
@@ -284,15 +252,11 @@ class _Search:
             return f"unknown {self.word} {target!r}: did you mean {' or '.join(close)}?"
         contract = target.partition("/")[0]
         contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
-        there = _names(each for each in self.registered if each.contract == contract and each.backend is None)
-        return (
-            f"unknown {self.word} {target!r}; implementations of {contract} are: {listed(there, MAX_LISTED) or 'none'}"
-        )
+        there = listed([known.full_name for known in alone if known.contract == contract], MAX_LISTED) or "none"
+        return f"unknown {self.word} {target!r}; implementations of {contract} are: {there}"
 
     def _of_path(self, file: Path, function: str) -> list[Declaration]:
         if not file.exists():
-            if file.is_symlink():
-                raise UsageError(f"{str(file)!r} is a link to {str(file.readlink())!r}, which does not exist")
             close = get_close_matches(file.name, [path.name for path in file.parent.glob("*.py") if path.exists()])
             hint = f": did you mean {file.with_name(close[0])}?" if close else ""
             raise UsageError(f"no file {str(file)!r}{hint}")
@@ -336,11 +300,8 @@ class _Search:
         source = read(Path(spec.origin)) if spec and spec.origin and Path(spec.origin).suffix == ".py" else FileSource()
         whole = self._completed(whole, source.contract_of(function), source)
         if spec is None:  # a package may make it when the worker imports it, as `os` makes `os.path`
-            package = module.partition(".")[0]
-            if package in sys.stdlib_module_names:  # no submission, so that it may be imported here
-                return replace(_of_source(source, whole), broken=getattr(load(whole), "reason", ""))
-            if locate(package) is None:
-                raise UsageError(f"No module named {package!r}")
+            if locate(module.partition(".")[0]) is None:
+                raise UsageError(f"No module named {module.partition('.')[0]!r}")
         elif spec.origin and Path(spec.origin).suffix == ".py":
             whole = replace(whole, file=spec.origin, broken=source.problem)
         return _of_source(source, whole)
@@ -360,7 +321,7 @@ def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaratio
     registered = list(registered)
 
     def select(matches: Callable[[str], bool]) -> list[Declaration]:
-        return [each for each in registered if matches(each.full_name) or matches(each.name)]
+        return [known for known in registered if matches(known.full_name) or matches(known.name)]
 
     if any(sign in target for sign in "*?["):
         return select(lambda name: fnmatchcase(name, target))
@@ -369,34 +330,13 @@ def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaratio
 
 def _clear(target: str, declarations: list[Declaration]) -> list[Declaration]:
     """Of declarations with the same name, those of attention if there are any. UsageError if several contracts fit."""
-    contracts = sorted({d.contract for d in declarations})
+    contracts = sorted({declaration.contract for declaration in declarations})
     if len(contracts) < 2 or any(sign in target for sign in "*?["):
         return declarations
-    if usual := [each for each in declarations if each.contract == DEFAULT_CONTRACT]:
+    if usual := [declaration for declaration in declarations if declaration.contract == DEFAULT_CONTRACT]:
         return usual
-    raise UsageError(f"target {target!r} is ambiguous: {' or '.join(f'{each}/{target}' for each in contracts)}")
-
-
-def _expanded(place: str) -> Path:
-    """The path with a leading ~ expanded; as it is where the user has no home folder."""
-    return Path(os.path.expanduser(place))  # noqa: PTH111  pathlib's raises for an unknown user
-
-
-def _split(target: str) -> tuple[str, str, str]:
-    """Place, colon and function of `place:function`. Without a function the whole target is last, as in `rpartition`.
-
-    A colon may be part of a file's name, as in `a:b.py`.
-    """
-    if target.endswith(".py") and _expanded(target).is_file():
-        return "", "", target
-    return target.rpartition(":")
-
-
-def _is_path(target: str) -> bool:
-    """Whether every + in a target is part of a path, as in `c++/kernel.py`, so that it names no backend."""
-    place, colon, function = _split(target)
-    path = _expanded(place if colon else target)
-    return "+" not in function * bool(colon) and (path.is_file() or ("+" not in path.name and path.parent.is_dir()))
+    choice = " or ".join(f"{contract}/{target}" for contract in contracts)
+    raise UsageError(f"target {target!r} is ambiguous: {choice}")
 
 
 def _names(declarations: Iterable[Declaration]) -> list[str]:

@@ -16,8 +16,8 @@ STYLES = Path(__file__).parents[1] / "submissions" / "styles.py"
 IS_A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is tested in evaluation mode, in which nn.Dropout drops nothing"
 MISNAMED = (
-    "attention/{} takes mask, which attention does not know: rename mask to attn_mask where it means the same, or say "
-    "--signature jax or mlx where it is that library's; cases that need it are unsupported"
+    "attention/{} takes mask, which attention does not know: rename mask to attn_mask where it means the same; cases "
+    "that need it are unsupported"
 )
 UNTESTED = "not tested: the parameter mask"
 PAIR = "it returns (output, weights): the first is judged as the output, the second as its weights"

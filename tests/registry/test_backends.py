@@ -126,8 +126,6 @@ def test_a_plus_may_stand_in_a_path(write: Write, tmp_path: Path, target: str) -
     (both,) = registry.find([f"{tmp_path}/{target}+{backend}"], "transformer")
 
     assert both.full_name == f"{alone.full_name}+mine"
-    with pytest.raises(UsageError, match=r"no file '.*c\+\+/nosuch.py'"):
-        registry.find([f"{tmp_path}/c++/nosuch.py"])
 
 
 @pytest.mark.parametrize("text", ["def model(config, **options): ...", "def made(**options): ...\nmodel = made"])
@@ -152,25 +150,20 @@ def test_backends_of_one_name_are_not_mixed_up(write: Write) -> None:
     [
         (
             "transformer/torch_nn+chunked",
-            "transformer/torch_nn takes no parameter 'attention'; of transformer, these do: transformer/eager",
-        ),
-        (
-            "seq2seq_attention/eager+chunked",
-            "seq2seq_attention/eager takes no parameter 'attention'; no implementation of seq2seq_attention does",
+            "transformer/torch_nn takes no parameter 'attention'; models and multi_head_attention do",
         ),
         (
             "transformer/eager+transformer/eager",
-            "backend 'transformer/eager' is an implementation of transformer, not of attention: only an attention can "
-            "be a backend",
+            "backend 'transformer/eager' is an implementation of transformer, not of attention",
         ),
-        ("transformer/eager+", "target 'transformer/eager+': after + expected an implementation of attention"),
-        ("+chunked", "target '+chunked': before + expected an implementation that takes an attention, as in"),
+        ("transformer/eager+", "target 'transformer/eager+': expected HOST+ATTENTION"),
+        ("+chunked", "target '+chunked': expected HOST+ATTENTION, as in"),
         ("transformer/eager+chunkd", "unknown backend 'chunkd': did you mean attention/chunked?"),
         ("transformer/eager+nosuch", "unknown backend 'nosuch'; implementations of attention are: attention/chunked, "),
         ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
         ("nosuch.py+chunked", "no file 'nosuch.py'"),
         ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
-        ("chunked+matmul", "attention/chunked is tested as an attention, which takes no backend"),
+        ("chunked+matmul", "attention/chunked takes no parameter 'attention'"),
         ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
     ],
 )

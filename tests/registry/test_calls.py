@@ -111,6 +111,13 @@ def test_a_signature_that_gives_what_a_function_needs_is_named(write: Write) -> 
         load(find([str(file)], signature="flash_attn")[0])
 
 
+@pytest.mark.parametrize("definition", ["def norm(x, weight, bias): ...", "def norm(x): ..."])
+def test_another_layer_is_not_taken_for_an_attention(write: Write, definition: str) -> None:
+    (says,) = refusal(write("kernel.py", definition))
+
+    assert re.match(r"attention/kernel: norm takes x.*; an attention is given query, key, value: say --contract ", says)
+
+
 def test_what_another_contract_does_not_give_is_refused_too(write: Write) -> None:
     first, *_ = refusal(write("kernel.py", "def norm(x, y, weight, bias, epsilon): ..."), "add_norm")
 

@@ -91,29 +91,10 @@ def pair(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     return weights @ value, weights
 
 
-def nothing_beside(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
-    """As torch.nn.MultiheadAttention does where weights are not wanted."""
-    return weights_of(query, key) @ value, None
-
-
 def by_name(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """Returns its scores too: which of the two are the weights, their names say."""
     weights = weights_of(query, key)
     return weights @ value, {"scores": query @ key.transpose(-2, -1), "weights": weights}
-
-
-def wrong_by_name(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    return weights_of(query, key) @ value, {"attn_weights": query @ key.transpose(-2, -1)}
-
-
-def by_no_name(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    weights = weights_of(query, key)
-    return weights @ value, {"lse": weights, "p": weights}
-
-
-def by_two_names(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    weights = weights_of(query, key)
-    return weights @ value, {"attn": weights, "weights": weights}
 
 
 def wrong_weights(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,12 +122,6 @@ def turned_weights(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
 def weights_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = weights_of(query, key)
     return weights, weights @ value
-
-
-def with_dropout(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Returns the weights before dropout, as some do; others return those after."""
-    weights = weights_of(query, key)
-    return nn.functional.dropout(weights, dropout_p) @ value, weights
 
 
 def attention_weights(scores: Tensor) -> Tensor:
