@@ -9,13 +9,10 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from attnsuite.model import UsageError
-from attnsuite.model.temporary import PREFIX
 from attnsuite.registry import Declaration, Loaded, Missing, load
-from attnsuite.registry.files import module_name
 from attnsuite.registry.loading import in_one_line
 from attnsuite.worker import calling
 from attnsuite.worker.compiling import announce
@@ -60,7 +57,6 @@ def serve(channel: socket.socket) -> None:
     setup: Setup = _receive(channel, Setup)
     begin = _service_factory(setup.service) if setup.service else None  # before the import, which may replace modules
     sys.path.extend(entry for entry in setup.path if entry not in sys.path)
-    make_importable(setup.declaration)
     function, report = _imported(setup.declaration)
     _send(channel, report)
     if function is None:
@@ -131,33 +127,6 @@ def _leave_with_the_parent(descriptor: int) -> None:
         os.write(2, b"the channel to the suite was closed\n")
         os._exit(1)
     os._exit(0)
-
-
-IMPORTED_FROM = """# Written by attnsuite: the file that is tested, for its child processes.
-import importlib.util, sys
-
-_spec = importlib.util.spec_from_file_location(__name__, {file})
-sys.modules[__name__] = _module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-"""
-"""The source of a module that stands for a tested file under its module name."""
-
-
-def make_importable(declaration: Declaration) -> None:
-    """Let child processes with this `sys.path`, such as those of `multiprocessing` and joblib, import a tested file.
-
-    A module for each file is written to the sandbox's own folder; without a sandbox nothing is written.
-    """
-    own = Path(os.environ.get("TMPDIR", ""))
-    if not own.name.startswith(PREFIX):  # without a sandbox
-        return
-    folder = own / "files"
-    for part in filter(None, (declaration, declaration.backend)):
-        if part.file:
-            file = Path(part.file).resolve()
-            folder.mkdir(exist_ok=True)
-            (folder / f"{module_name(file)}.py").write_text(IMPORTED_FROM.format(file=ascii(str(file))))
-            sys.path += [str(folder)] * (str(folder) not in sys.path)
 
 
 if __name__ == "__main__":

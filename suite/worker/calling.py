@@ -23,13 +23,12 @@ from attnsuite.judging import float32
 from attnsuite.registry import preserve_process_state
 from attnsuite.registry.loading import in_one_line
 from attnsuite.worker.messages import calls_from, storage_of
-from attnsuite.worker.recording import Probe, lost, recorded, with_memory
+from attnsuite.worker.recording import Probe, lost, recorded
 from attnsuite.worker.snapshots import (
     OUTPUT_GRADIENT,
     SUBCLASS,
-    UNCHANGED,
     compared,
-    compared_directly,
+    fingerprints,
     fingerprints_of,
     kind_of,
     layout,
@@ -63,12 +62,11 @@ def run_calls(
     parent compares the inputs afterwards; else this function does.
     """
     if alone:
-        return Calls(function, device).replies(calls)
+        return Calls(function, device, alone=True).replies(calls)
     if reason := lost(device):
         return (Reply(error=f"{LOST_BEFORE}: {reason}"),) * len(calls)
-    sent = sent_with(calls)
-    replies = Calls(function, device, sent).replies(calls)
-    return compared(calls, replies, [dict.fromkeys(tensors, UNCHANGED) for tensors in sent])
+    sent = fingerprints(sent_with(calls))
+    return compared(calls, Calls(function, device).replies(calls), sent)
 
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
@@ -82,8 +80,8 @@ class Calls:
 
     function: Callable[..., Any]
     device: str
-    sent: Sequence[Mapping[str, Tensor]] | None = None
-    """The original inputs and weights of each call; None if the function is alone in its process."""
+    alone: bool = False
+    """Whether the function is alone in its process."""
     passes: dict[int, ForwardPass] = field(default_factory=dict)
     """Forward passes whose backward pass a later call runs."""
     inputs: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -126,11 +124,11 @@ class Calls:
             reason = in_one_line(error).partition(": ")[2]
             return LiveReply(Reply(unsupported=reason or "NotImplementedError without a reason"))
         except KeyboardInterrupt as error:
-            if self.sent is not None:
+            if not self.alone:
                 raise
             return LiveReply(Reply(error=in_one_line(error)))
         except BaseException as error:  # any exception of a submission is its result
-            return LiveReply(Reply(error=with_memory(in_one_line(error), self.device)))
+            return LiveReply(Reply(error=in_one_line(error)))
 
     def _result(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         started = time.perf_counter()
@@ -153,11 +151,10 @@ class Calls:
             gradients = _gradients(done, call, upstream, retain) if output is not None else {}
         seconds = time.perf_counter() - started
         tensors = {**done.inputs, **self.weights, **upstream}
-        marks = fingerprints_of(tensors) if self.sent is None else compared_directly(tensors, self.sent[number])
         reply = Reply(
             kind=kind,
             device=done.output.device.type if isinstance(done.output, Tensor) else "cpu",
-            left=marks,
+            left=fingerprints_of(tensors),
             attended=tuple(self.probe.lines),
             operators=tuple(operators),
             seconds=seconds,

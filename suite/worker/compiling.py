@@ -1,13 +1,8 @@
-"""Detection of compilers in a worker: while one may be running, the first call of each shape has a longer limit."""
+"""Detection of compilers in a worker: while one may be running, a call has a longer limit."""
 
 import sys
-from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
 
 from attnsuite.worker.sandbox.processes import descendants
 from attnsuite.worker.sandbox.system import prctl
@@ -39,16 +34,3 @@ def may_compile(process: int) -> bool:
                 if file.read_text(errors="replace").rstrip("\n") in names:
                     return True
     return False
-
-
-def shape_of(data: Any) -> Hashable:
-    """The properties on which a compiler specialises a call: layouts and dtypes of tensors, and all other values."""
-    if isinstance(data, Tensor):
-        return tuple(data.shape), data.stride(), str(data.dtype)
-    if isinstance(data, Mapping):
-        return tuple((name, shape_of(value)) for name, value in data.items())
-    if isinstance(data, list | tuple):
-        return tuple(map(shape_of, data))
-    if is_dataclass(data):  # a `Call`, whose own `repr` would print the numbers in its tensors
-        return shape_of(vars(data))
-    return repr(data)

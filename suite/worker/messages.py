@@ -3,7 +3,6 @@
 Nothing is pickled. A worker runs a submission, so its messages are validated by the annotations of these structs.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from functools import partial
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import torch
-from msgspec import Meta, MsgspecError, Raw, Struct, convert, defstruct, msgpack, to_builtins
+from msgspec import Meta, MsgspecError, Raw, Struct, convert, defstruct, msgpack
 from msgspec.structs import asdict
 from torch import Tensor
 
@@ -142,10 +141,7 @@ def pack(message: Any) -> Iterator[memoryview]:
     TypeError for an object that cannot be sent.
     """
     storages: list[memoryview] = []
-    try:
-        content = msgpack.encode(message, enc_hook=partial(_encoded, storages))
-    except UnicodeEncodeError:  # a file name that is not UTF-8: JSON can escape it
-        content = msgpack.encode(json.dumps(to_builtins(message)))
+    content = msgpack.encode(message, enc_hook=partial(_encoded, storages))
     header = msgpack.encode(Envelope([storage.nbytes for storage in storages], Raw(content)))
     yield memoryview(len(header).to_bytes(8, "big") + header)
     yield from storages
@@ -175,13 +171,7 @@ def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any
     for storage in storages:
         if storage.numel():
             read_into(buffer(storage))
-    first = bytes(memoryview(envelope.message)[:1])
-    if not (b"\xa0" <= first <= b"\xbf" or b"\xd9" <= first <= b"\xdb"):
-        return _decoded(envelope.message, kind, partial(_tensor, storages, most))
-    try:  # a MessagePack string: JSON without tensors, which holds a text that is not UTF-8
-        return convert(json.loads(_decoded(envelope.message, str)), kind)
-    except (MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidMessage(str(error)) from error
+    return _decoded(envelope.message, kind, partial(_tensor, storages, most))
 
 
 def calls_from(data: Any) -> list[Call]:
@@ -210,7 +200,7 @@ def replies_from(result: Any, calls: Sequence[Call]) -> list[Reply]:
 
 FROM_IMPORT = (
     *("function", "parameters", "requires", "lacks", "conventions"),
-    *("conversion", "untested", "rewrites_calls", "guessed", "assumption", "owns_weights"),
+    *("conversion", "untested", "rewrites_calls", "guessed", "owns_weights"),
 )
 """The fields of a declaration that only an import can determine."""
 

@@ -133,20 +133,5 @@ def lost(device: str) -> str:
     return ""
 
 
-def with_memory(error: str, device: str) -> str:
-    """An error; if the device's memory is exhausted, followed by its use, in brackets.
-
-    A library that reserves three quarters of it at start, or another user, may hold it.
-    """
-    if "out of memory" not in error or not _in_use(device):
-        return error
-    try:
-        free, total = (size / 2.0**30 for size in torch.cuda.mem_get_info(device))
-        reserved = torch.cuda.memory_reserved(device) / 2.0**30
-    except RuntimeError:
-        return error
-    return f"{error} ({free:.1f} of {total:.1f} GiB were free; tensors of this process held {reserved:.1f})"
-
-
 def _in_use(device: str) -> bool:
     return torch.device(device).type == "cuda" and torch.cuda.is_initialized()

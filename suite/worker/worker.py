@@ -16,7 +16,7 @@ from attnsuite.model import Status, UsageError
 from attnsuite.model.limits import COMPILE_LIMIT, EXIT_LIMIT, IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, find, missing_library
 from attnsuite.worker import messages
-from attnsuite.worker.compiling import may_compile, shape_of
+from attnsuite.worker.compiling import may_compile
 from attnsuite.worker.forkserver import prewarm
 from attnsuite.worker.process import LimitExceeded, Process
 from attnsuite.worker.snapshots import Fingerprints, compared, fingerprints, sent_with
@@ -93,12 +93,12 @@ class Worker:
     """One implementation in a process of its own, which starts on first use and again after it ended.
 
     `target` is a declaration or the name of one. `time_limit` is in seconds and covers a whole request with its
-    transfers; `start_limit` covers the import. While a compiler may be running, the import and the first call of each
-    shape have `compile_limit` if that is longer. `environment` is added to this process's own. An implementation that
-    failed to start is not started again. Use a worker as a context manager, from one thread at a time. The process is
-    bound to these `cores` if the system allows it. `service`, `module:function`, carries out verbs other than
-    `run_calls`; see `attnsuite.worker.__main__`. On a GPU, whose drivers may not survive a fork, the process is an
-    interpreter of its own; else it may be forked from one that has imported PyTorch.
+    transfers; `start_limit` covers the import. While a compiler may be running, both are at least `compile_limit`.
+    `environment` is added to this process's own. An implementation that failed to start is not started again. Use a
+    worker as a context manager, from one thread at a time. The process is bound to these `cores` if the system allows
+    it. `service`, `module:function`, carries out verbs other than `run_calls`; see `attnsuite.worker.__main__`. On a
+    GPU, whose drivers may not survive a fork, the process is an interpreter of its own; else it may be forked from one
+    that has imported PyTorch.
 
     A `sandboxed` process runs in the machine's sandbox, with a working folder of its own. `memory_limit` is in bytes; 0
     means no limit. The system enforces it for each process. The worker checks the sum over all processes, unless
@@ -137,8 +137,6 @@ class Worker:
         self._state: Ready | Failure | None = None
         self._starting = Limit(start_limit, compile_limit)
         self._requests = 0
-        self._shapes: set[int] = set()
-        """Hashes of the shapes of calls so far in the process."""
 
     def __enter__(self) -> Worker:
         return self
@@ -175,7 +173,6 @@ class Worker:
         self.mechanisms = self._process.mechanisms
         self._starting = Limit(self.start_limit, self.compile_limit)
         self._requests = 0
-        self._shapes.clear()
         declaration = _placed(self.declaration)
         if declaration.backend:
             declaration = replace(declaration, backend=_placed(declaration.backend))
@@ -275,8 +272,7 @@ class Worker:
         if not isinstance(state, Ready):
             return state
         seconds = self.time_limit if time_limit is None else time_limit
-        shape = hash(shape_of((verb, arguments)))
-        limit = Limit(seconds, 0.0 if shape in self._shapes or verb == EXCHANGE else self.compile_limit)
+        limit = Limit(seconds, 0.0 if verb == EXCHANGE else self.compile_limit)
         self._requests += 1
 
         def talk(process: Process) -> messages.Response:
@@ -295,7 +291,6 @@ class Worker:
         response = self._attempt(talk, limit)
         if not isinstance(response, messages.Response):
             return response
-        self._shapes.add(shape)
         if response.lost:  # its device is unusable: the next request starts another process
             printed = self._running.printed
             self.close()

@@ -24,11 +24,3 @@ def test_the_operators_that_ran_are_printed(
         "operators: PyTorch's own attention is called; the one recorded test ran _scaled_dot_product_"
     )
     assert "profiler" not in printed.err
-
-
-def test_a_file_whose_name_is_not_utf_8_is_tested(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("k\udcff.py").write_text("def attention(query, key, value):\n    return query * 0\n")
-
-    assert status_of("check", "k\udcff.py", "--case", "plain/small", "--dtype", "float32") == 1
-
-    assert r"attention/k\udcff  0 of 1 passed, 1 failed" in capsys.readouterr().out

@@ -93,14 +93,6 @@ def test_what_crosses_can_be_computed_with(name: str) -> None:
     assert tensor[[0, 1]].to(torch.complex128).tolist() == [0.0, 0.0] or name == "float8_e8m0fnu", "which has no zero"
 
 
-def test_a_text_that_is_not_utf_8_crosses() -> None:
-    sent = Request(1, "k\udcff", {"folders": ["\udc80"]})
-
-    assert through_bytes(b"".join(pack(sent)), Request) == sent
-    with pytest.raises(InvalidMessage):
-        through_bytes(b"".join(pack(sent)), Response)
-
-
 def forged(header: object, rest: bytes = b"") -> bytes:
     content = header if isinstance(header, bytes) else msgpack.encode(header)
     return len(content).to_bytes(8, "big") + content + rest
@@ -114,9 +106,6 @@ FORGED = {
     "a length": (1 << 40).to_bytes(8, "big"),
     "no MessagePack": forged(b"\xc1"),
     "text that is no UTF-8": forged([[], Raw(b"\xa1\xff")]),
-    "no JSON": forged([[], "{"]),
-    "deep JSON": forged([[], "[" * 100_000]),
-    "JSON with a long number": forged([[], "1" * 5_000]),
     "a deep list": forged(b"\x92\x90" + b"\x91" * 100_000 + b"\x90"),
     "an empty header": forged([]),
     "a negative size": forged([[-1], 0]),
