@@ -1,8 +1,5 @@
 """FlashAttention's `flash_attn_func`: heads inside, `softmax_scale`, and causal aligned at the last key.
 
-    flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                    alibi_slopes=None, deterministic=False, return_attn_probs=False)
-
 Since 2.1 `causal` and `window_size` are aligned at the lower right, and a query that may attend to nothing gives
 zeros; −1 is a side of a window without a bound (its README and docstring). With `return_attn_probs` it returns
 (output, log-sum-exp, weights): the log-sum-exp has the axes (b, h, l), is +∞ for an empty row since version 2 and −∞

@@ -1,9 +1,4 @@
-"""FlashAttention's `flash_attn_with_kvcache`: new keys and values are stored in the caches, in place, then attended to.
-
-flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
-                        cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None,
-                        causal=False, window_size=(-1, -1), softcap=0.0, …)        page_table in FlashAttention 3
-"""
+"""FlashAttention's `flash_attn_with_kvcache`: new keys and values are stored in the caches, in place."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

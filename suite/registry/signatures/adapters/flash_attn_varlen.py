@@ -1,9 +1,4 @@
-"""FlashAttention's `flash_attn_varlen_func`: packed items, whose largest lengths are always given.
-
-flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
-                       softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
-                       deterministic=False, return_attn_probs=False, block_table=None)
-"""
+"""FlashAttention's `flash_attn_varlen_func`: packed items, whose largest lengths are always given."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

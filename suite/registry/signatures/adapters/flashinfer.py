@@ -1,8 +1,5 @@
 """flashinfer's single prefill: one item, (positions, heads, width), causal aligned at the last key, no backward.
 
-    single_prefill_with_kv_cache(q, k, v, …, custom_mask=None, causal=False, kv_layout="NHD", sm_scale=None,
-                                 window_left=-1, logits_soft_cap=None, …, return_lse=False)
-
 It is called once for each item. `custom_mask` is boolean, (l, s), True where a query may attend, the same for all
 heads, and `causal` is then ignored. Windows have a left side alone; a right side of 0 is `causal`. The log-sum-exp,
 (l, h), is in base 2.

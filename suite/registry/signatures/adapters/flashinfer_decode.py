@@ -1,8 +1,5 @@
 """flashinfer's `single_decode_with_kv_cache`: one query of (heads, width), which sees all keys; no backward.
 
-    single_decode_with_kv_cache(q, k, v, kv_layout="NHD", pos_encoding_mode="NONE", use_tensor_cores=False,
-                                q_scale=None, k_scale=None, v_scale=None, window_left=-1, sm_scale=None, …)
-
 It is called once for each item and query. A window's position is that of the last key, so that only a single query has
 one.
 """

@@ -1,7 +1,5 @@
 """flashinfer's `merge_state`: two parts of (positions, heads, width), log-sum-exps in base 2, no backward.
 
-    merge_state(v_a, s_a, v_b, s_b)        returns (v, s); s are (positions, heads)
-
 More parts are merged one after another, and one part with an empty one, (0, −∞).
 """
 

@@ -1,9 +1,5 @@
 """onnxruntime's operator `GroupQueryAttention`: new keys and values are appended to copies of the caches, b g s d.
 
-    group_query_attention(query, key, value, past_key, past_value, seqlens_k, total_sequence_length, *,
-                          num_heads, kv_num_heads, scale=None, local_window_size=-1, …)
-        -> output, present_key, present_value
-
 query, key, value and output are b l (h·d); seqlens_k is the total of each item less one. The operator always appends
 and is always causal. Calls without new tokens give it the last cached ones as new.
 """

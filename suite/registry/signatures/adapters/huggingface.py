@@ -1,7 +1,5 @@
 """Hugging Face's attention interface: a module, four axes with heads first, and an output with heads inside.
 
-    attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs) -> (output, weights)
-
 Queries are (b, h, l, d), the output (b, l, h, d). `attention_mask` is added, (b, 1 or h, l, s): boolean masks and
 causal are part of it as the most negative number of the dtype: a query that may attend to nothing gets the mean. Of the
 module, functions read `training`, `is_causal` and `num_key_value_groups`.

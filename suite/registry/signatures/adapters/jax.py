@@ -1,8 +1,5 @@
 """JAX's `jax.nn.dot_product_attention`: heads inside, `bias` and `mask`, arrays of JAX.
 
-    dot_product_attention(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False,
-                          query_seq_lengths=None, key_value_seq_lengths=None, local_window_size=None, …)
-
 `mask` is True where a query may attend, `bias` is added; both broadcast to (b, h, l, s). Causal and windows are aligned
 at the first key. JAX has no value for an unbounded side of a window; the adapter gives a width of all positions. For a
 query that may attend to nothing JAX returns the mean of the values, and NaN where a bias of −inf hides all keys. A

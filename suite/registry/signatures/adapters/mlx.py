@@ -1,7 +1,5 @@
 """MLX's `mlx.core.fast.scaled_dot_product_attention`: four axes, a scale that is always given, arrays of MLX.
 
-    scaled_dot_product_attention(q, k, v, *, scale, mask=None, sinks=None)
-
 `mask` is an array, boolean (True: may attend) or added, or the word "causal", which is aligned at the last key. A query
 that may attend to nothing gives the mean of the values, and NaN where a mask of −inf leaves it nothing.
 """

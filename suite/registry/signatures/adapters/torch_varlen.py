@@ -1,8 +1,4 @@
-"""PyTorch's `torch.nn.attention.varlen.varlen_attn`: packed items; causal is a window without a right side.
-
-varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None,
-            window_size=(-1, -1), enable_gqa=False, seqused_k=None, block_table=None, num_splits=None)
-"""
+"""PyTorch's `torch.nn.attention.varlen.varlen_attn`: packed items; causal is a window without a right side."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

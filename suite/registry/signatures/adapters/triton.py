@@ -1,7 +1,5 @@
 """The attention of Triton's tutorial 06: four axes with heads before positions, `causal` and `sm_scale` in every call.
 
-    attention(q, k, v, causal, sm_scale, warp_specialize=True)
-
 The tutorial's queries and keys are equally many; causal is aligned at the first key.
 """
 

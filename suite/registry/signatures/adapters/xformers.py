@@ -1,7 +1,5 @@
 """xformers' `memory_efficient_attention`: heads inside, and one `attn_bias` for masks, causal and windows.
 
-    memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None, *, op=None, output_dtype=None)
-
 `attn_bias` is a tensor that is added to the scaled scores, of shape (b, h, l, s) and the query's dtype: boolean masks
 become 0 and −inf, and axes along which a mask broadcasts are expanded, without a copy. Causal is the bias of
 `LowerTriangularMask`, aligned at the first key: that object itself is given where `xformers.ops` has been imported, and
