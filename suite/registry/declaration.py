@@ -94,11 +94,10 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Loaded:
-    """An implementation that can be called. `printed` is what it wrote while it was imported."""
+    """An implementation that can be called."""
 
     declaration: Declaration
     function: Callable[..., Any]
-    printed: str = ""
 
 
 @dataclass(frozen=True)

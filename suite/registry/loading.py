@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -25,7 +25,7 @@ from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing,
 from attnsuite.registry.files import comes_from, imported_names, locate, module_of_file, on_path
 from attnsuite.registry.naming import refuse_other_layers
 from attnsuite.registry.roles import listed
-from attnsuite.registry.side_effects import capture_output, preserve_process_state
+from attnsuite.registry.side_effects import preserve_process_state, silence
 from attnsuite.registry.signatures import AmbiguousSignature
 from attnsuite.registry.source import MAX_LISTED, UNDECORATED, makes_models, syntax_tree
 
@@ -45,9 +45,9 @@ KERNELBENCH = "ModelNew"
 def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing | Broken:
     """Import an implementation. It is `Missing` if a library that it requires is, `Broken` if the import raises.
 
-    What it prints is returned, and what it changes in the process is undone (`preserve_process_state`). With `alone` it
-    has the process to itself: its prints are not captured, and its folder stays on the path. Raises `UsageError` for a
-    user's module, file or function that does not exist or cannot be tested.
+    What it prints is discarded, and what it changes in the process is undone (`preserve_process_state`). With `alone`
+    it has the process to itself: its prints stay, and its folder stays on the path. Raises `UsageError` for a user's
+    module, file or function that does not exist or cannot be tested.
     """
     if declaration.broken:
         return Broken(declaration, declaration.broken)
@@ -58,7 +58,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     if declaration.backend is not None:
         return _load_with_backend(declaration, declaration.backend, alone)
     problem = ""
-    with capture_output(not alone) as printed, preserve_process_state(), warnings.catch_warnings():
+    with nullcontext() if alone else silence(), preserve_process_state(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             declaration, function = _function(declaration)
@@ -71,18 +71,18 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         folder = str(Path.cwd() if declaration.module else Path(declaration.file).resolve().parent)
         sys.path.extend([folder] * (folder not in sys.path))
     if problem:
-        return Broken(declaration, problem, printed())
+        return Broken(declaration, problem)
     try:
         declaration = _completed(declaration, function)
         refuse_other_layers(declaration, function)
         declaration, function = adapt(declaration, function)
     except (AmbiguousSignature, Uncallable) as error:
         if not declaration.own:
-            return Broken(declaration, str(error).partition("\n")[0], printed())
+            return Broken(declaration, str(error).partition("\n")[0])
         imported = imported_names(Path(declaration.file).read_bytes()) if declaration.file else []
         is_numpy = isinstance(error, AmbiguousSignature) and "numpy" in imported and "torch" not in imported
         raise UsageError(f"{declaration.full_name}: {error}{f'; {NUMPY_ALONE}' * is_numpy}") from None
-    return missing_library(declaration) or Loaded(declaration, function, printed())
+    return missing_library(declaration) or Loaded(declaration, function)
 
 
 def _load_with_backend(declaration: Declaration, backend: Declaration, alone: bool) -> Loaded | Missing | Broken:
@@ -98,9 +98,7 @@ def _load_with_backend(declaration: Declaration, backend: Declaration, alone: bo
         raise UsageError(f"{host.declaration.full_name} takes no parameter {PARAMETER!r}")
     whole = with_backend(host.declaration, inside.declaration)
     style = "; ".join(filter(None, (host.declaration.conversion, inside.declaration.conversion)))
-    return Loaded(
-        replace(whole, conversion=style), partial(host.function, **{PARAMETER: as_backend(inside)}), host.printed
-    )
+    return Loaded(replace(whole, conversion=style), partial(host.function, **{PARAMETER: as_backend(inside)}))
 
 
 def as_backend(attention: Loaded) -> Callable[..., Any]:

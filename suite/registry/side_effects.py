@@ -1,16 +1,13 @@
-"""Restores what an import or a call changes in the process, and captures what it prints."""
+"""Restores what an import or a call changes in the process, and discards what it prints."""
 
 import ctypes
 import os
 import random
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, BinaryIO
-
-PRINTED_LIMIT = 10_000
-"""Characters of an import's output that are stored, from its end, where messages about failures are."""
+from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -74,60 +71,23 @@ def _set_streams(stdout: Any, stderr: Any) -> None:
     sys.stdout, sys.stderr = stdout, stderr
 
 
-class _Stream:
-    """Replaces sys.stdout or sys.stderr. Afterwards it forwards what a log handler still writes to it."""
-
-    def __init__(self, stream: Any, file: BinaryIO) -> None:
-        self.stream = stream
-        self.file: BinaryIO | None = file
-
-    def write(self, text: str) -> int:
-        if self.file is None:
-            return int(self.stream.write(text))
-        self.file.write(text.encode(errors="backslashreplace"))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        if self.file is None:
-            self.stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-
 @contextmanager
-def capture_output(divert: bool) -> Iterator[Callable[[], str]]:
-    """Capture what Python and C libraries print, and yield a function that returns it after the block."""
-    if not divert:
-        yield lambda: ""
-        return
-    text = ""
-    with tempfile.TemporaryFile(buffering=0) as file, ExitStack() as undo:
+def silence() -> Iterator[None]:
+    """Discard what Python and C libraries print within the block."""
+    _flush()
+    with Path(os.devnull).open("wb") as nothing, ExitStack() as undo:
         for descriptor in (1, 2):
             with suppress(OSError):  # a daemon may have closed the stream
                 saved = os.dup(descriptor)
                 undo.callback(os.close, saved)
                 undo.callback(os.dup2, saved, descriptor)
-        streams = (sys.stdout, sys.stderr)
-        for stream in streams:
-            with suppress(AttributeError, OSError, ValueError):
-                stream.flush()
-        for descriptor in (1, 2):
-            with suppress(OSError):
-                os.dup2(file.fileno(), descriptor)
-        replacements = [_Stream(stream, file) for stream in streams]
-        _set_streams(*replacements)
-        try:
-            yield lambda: text
-        finally:
-            ctypes.CDLL(None).fflush(None)  # what C has in its buffers
-            _set_streams(*streams)
-            for stream in replacements:
-                stream.file = None
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 4 * PRINTED_LIMIT))
-            text = file.read().decode(errors="replace")[-PRINTED_LIMIT:]
+                os.dup2(nothing.fileno(), descriptor)
+        undo.callback(_flush)
+        yield
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)  # what C has in its buffers
