@@ -9,8 +9,6 @@ from attnsuite.worker.sandbox.system import prctl
 
 MODULES = ("torch._dynamo", "torch.utils.cpp_extension", "jax", "triton", "numba", "cupy")
 """Modules that compile inside the process that imports them."""
-PROGRAMS = frozenset({"cc1", "cc1plus", "as", "ld", "collect2", "ninja", "nvcc", "cudafe++", "cicc", "ptxas", "clang"})
-"""Compilers, assemblers and linkers that a process starts, by their names on Linux."""
 SET_NAME = 15
 """An option of `prctl`."""
 THREAD = b"has a compiler"
@@ -26,11 +24,10 @@ def announce() -> None:
 
 
 def may_compile(process: int) -> bool:
-    """Whether the process or a descendant is a compiler, or has imported one (Linux; else False)."""
-    names = {THREAD.decode(), *PROGRAMS}
+    """Whether the process or a descendant has imported a compiler (Linux; else False)."""
     for number in (process, *descendants(process)):
         for file in Path(f"/proc/{number}/task").glob("*/comm"):
             with suppress(OSError):  # it has ended
-                if file.read_text(errors="replace").rstrip("\n") in names:
+                if file.read_bytes() == THREAD + b"\n":
                     return True
     return False
