@@ -11,13 +11,10 @@ def run(options: Export) -> None:
     """Write the file and describe it. UsageError if that is impossible; an existing file then stays as it was."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     single_threaded()
-    from attnsuite.export import DATA_ABOVE, Request, export
+    from attnsuite.export import Request, export
     from attnsuite.export.inputs import read_config
 
-    above = DATA_ABOVE if options.data_above is None else options.data_above
-    written = export(
-        campaign.request_of(Request, options, config=read_config(options.config, options.settings), data_above=above)
-    )
+    written = export(campaign.request_of(Request, options, config=read_config(options.config, options.settings)))
     ran = written.verification
     what = f"{written.name}, part {written.part}, opset {written.opset}, {written.dtype}"
     error = f"errors of {ran.largest:.2g} at most and {ran.rms:.2g} (root mean square), relative to the oracle"

@@ -232,9 +232,6 @@ class Export:
     seed: int = option(0, "--seed N", "seed of random weights", whole)
     device: str = option("", "--device D", "device for a test run of the graph: cpu or cuda; default: cuda if present")
     force: bool = option(False, "--force", "replace a file that exists")
-    data_above: int | None = option(
-        None, "--data-above BYTES", "write larger weights to FILE.data; default: 2 GiB", whole
-    )
 
 
 @_request

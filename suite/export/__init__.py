@@ -17,7 +17,7 @@ from attnsuite.model.limits import check_short_seed
 from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
-"""Bytes of weights above which they get a file of their own: a protobuf message is smaller than 2 GiB."""
+"""A protobuf message is smaller than 2 GiB."""
 OLDEST = 17
 """The first opset with LayerNormalization, which all models except the recurrent one need."""
 LICENCE = "graph: BSD-3-Clause; weights: that of who made them"
@@ -42,6 +42,7 @@ class Request:
     force: bool = False
     """Whether to replace an existing file."""
     data_above: int = DATA_ABOVE
+    """Bytes of weights above which they get a file of their own."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,6 @@ def _check(request: Request) -> None:
     if request.device.partition(":")[0] not in ("", "cpu", "cuda"):
         raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
     check_short_seed(request.seed)
-    if request.data_above < 0:
-        raise UsageError(f"--data-above expects 0 bytes or more, got {request.data_above}")
 
 
 def _opset(source: Exporter, wanted: int | None) -> int:

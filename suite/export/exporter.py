@@ -30,20 +30,14 @@ def find_exporter(target: str) -> Exporter:
 
     Raises UsageError for a target without an exporter, and for a missing library.
     """
-    several = target in contract_names()
-    declarations = registry.find([f"{target}/*" if several else target])
+    declarations = registry.find([f"{target}/*" if target in contract_names() else target])
     exporters = _exporters(declarations)
-    if several or len(declarations) > 1:
-        exporters = sorted(
-            (candidate for candidate in exporters if not candidate.exports.quantised),
-            key=lambda candidate: -candidate.exports.opset,
-        )
     if not exporters:
         contract = declarations[0].contract
         others = [candidate.name for candidate in _exporters(registry.find([f"{contract}/*"]))]
         hint = f"expected one of: {', '.join(others)}" if others else "only models can, for example transformer"
         raise UsageError(f"{target} cannot be exported; {hint}")
-    return exporters[0]
+    return min(exporters, key=lambda candidate: (candidate.exports.quantised, -candidate.exports.opset))
 
 
 def _exporters(declarations: Iterable[Declaration]) -> list[Exporter]:

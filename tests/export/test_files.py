@@ -319,7 +319,6 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
             marks=pytest.mark.slow,  # it makes the graph
         ),
         ({"seed": -1}, "--seed is -1; expected 0 to 4294967295"),
-        ({"data_above": -5}, "--data-above expects 0 bytes or more, got -5"),
         ({"seed": 2**64}, "--seed is 18446744073709551616; expected 0 to 4294967295"),
         ({"config": {"width": 10**12, "heads": 1}}, "this config has "),
         *(
