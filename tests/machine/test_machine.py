@@ -163,25 +163,6 @@ def test_new_run_is_of_this_machine_and_unfinished():
     assert run.id.isalnum()
 
 
-def test_a_user_without_a_home_folder_has_a_cache_of_this_process(tmp_path):
-    program = (
-        "import os\n"
-        "os.path.expanduser = lambda path: path\n"  # as it is for a user id without a name, which takes root to become
-        "from attnsuite.machine.cached import cache\n"
-        "assert cache().is_dir() and cache() == cache()\n"
-        "print(cache())"
-    )
-    surroundings = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
-
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**surroundings, "TMPDIR": str(tmp_path)}, capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-
-    assert Path(done.stdout.strip()).parent == tmp_path
-    assert not list(tmp_path.iterdir()), "it is removed at the end"
-
-
 # GPUs without pynvml
 
 NAME = "NVIDIA H100 80GB HBM3"
