@@ -16,7 +16,6 @@ MAX_NAMED = 3
 
 A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is tested in evaluation mode"
-DROPS_NOTHING = ", in which nn.Dropout drops nothing"
 
 
 def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Callable[..., Any], Declaration]:
@@ -52,8 +51,7 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
         _refuse_weights(target, name, contract_name)
         if target.training:
             target.eval()
-            mode = EVALUATED + (DROPS_NOTHING if _has_dropout(target) else "")
-            conversions.append(mode if conversions else f"{name} is a module: {mode}")
+            conversions.append(EVALUATED if conversions else f"{name} is a module: {EVALUATED}")
     return target, replace(declaration, conversion="; ".join(conversions))
 
 
@@ -91,12 +89,6 @@ def _is_module_or_class(target: Any) -> bool:
     from torch.nn import Module
 
     return is_module(target) or (isinstance(target, type) and issubclass(target, Module))
-
-
-def _has_dropout(module: Any) -> bool:
-    from torch.nn.modules.dropout import _DropoutNd
-
-    return any(isinstance(inner, _DropoutNd) for inner in module.modules())
 
 
 @contextmanager

@@ -88,20 +88,16 @@ def recognised(contract: str, parameters: Sequence[str], required: Sequence[str]
     """
     if contract == SIGNATURES_OF:
         return recognise(parameters, required)
-    return _of_other(contract, parameters, required) or ("", ())
+    if not names(contract):
+        return "", ()
+    return recognise_other(contract, _words(contract), input_names(contract), parameters, required) or ("", ())
 
 
 def contract_of(parameters: Sequence[str], required: Sequence[str]) -> str:
     """The contract other than attention that the parameters of a function identify; empty for none."""
     others = dict.fromkeys(contract for name in names() if (contract := signature(name).contract) != SIGNATURES_OF)
-    return next((contract for contract in others if _of_other(contract, parameters, required)), "")
-
-
-def _of_other(contract: str, parameters: Sequence[str], required: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """As `recognise_other`; None for a contract without signatures of other libraries."""
-    if not names(contract):
-        return None
-    return recognise_other(contract, _words(contract), input_names(contract), parameters, required)
+    inputs = {contract: (_words(contract), input_names(contract)) for contract in others}
+    return next((name for name in others if recognise_other(name, *inputs[name], parameters, required)), "")
 
 
 def _words(contract: str) -> frozenset[str]:

@@ -33,7 +33,7 @@ LENGTH = 512
 """The longest sequence for which a module with a table of positions is made."""
 EQUAL = 1e-6
 """The largest error, in float64, at which a module computes the formula in the trial; norms add 1e-5 to a variance."""
-STARS = re.compile(r"\d+")
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 Given = Mapping[str, Any]
 """The inputs of a part by meaning."""
 Weights = Mapping[str, Tensor]
@@ -243,22 +243,11 @@ class Layer:
         """What is tested, and what is unusual about the module."""
         stands = self.contract if self.part.name in ("model", "layer") else f"the {self.part.name} of {self.contract}"
         mode = "training mode without dropout" if self.way.training else "evaluation mode"
-        yield f"{self.name} is tested as {stands} in {mode}; tests set its weights: {self._weights_by_layer()}"
+        yield f"{self.name} is tested as {stands} in {mode}; tests set its weights: {shown(self.names)}"
         if self.way.training:
             yield "it hides later positions in training mode alone"
         if self.way.stepwise:
             yield "it hides no later positions in evaluation mode, so targets are decoded token by token"
-
-    def _weights_by_layer(self) -> str:
-        """The layer of each weight, in one line; * stands for the number of a block."""
-        several = self.call.config is not None and not self.part.count
-        star = partial(STARS.sub, "*", count=1) if several else str
-        shown = {
-            star(_short(own)): (star if STARS.search(own[0]) else str)(roles.layer_of(parameter))
-            for parameter, own in self.names.items()
-            if own and not re.search(r"\bb(ias$|\d|_)", own[0])
-        }
-        return ", ".join(f"{own} = {layer}" for own, layer in shown.items())
 
     # The contract's function
 
@@ -508,6 +497,16 @@ def _short(own: Sequence[str]) -> str:
     prefix, dot, _ = own[0].rpartition(".")
     short = {weight: letter for letter, weight in roles.ROLES.items()}
     return prefix + dot + "".join(short.get(name.rpartition(".")[2], name[len(prefix + dot) :]) for name in own)
+
+
+def shown(names: Mapping[str, Sequence[str]]) -> str:
+    """The layer of each weight, in one line; * stands for the number of a block."""
+    by_weight = {
+        NUMBER.sub("*", _short(own)): NUMBER.sub("*", roles.layer_of(parameter))
+        for parameter, own in names.items()
+        if own and not re.search(r"\bb(ias$|\d|_)", own[0])
+    }
+    return ", ".join(f"{weight} = {layer}" for weight, layer in by_weight.items())
 
 
 def near(actual: Any, expected: Tensor | None, error: float = EQUAL) -> bool:

@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.registry.declaration import Uncallable, declared_by
-from attnsuite.registry.layers import as_layer, as_parameters, assign, near, values_of
+from attnsuite.registry.layers import as_layer, as_parameters, assign, near, shown, values_of
 from attnsuite.registry.roles import (
     ROLES,
     WEIGHTED,
@@ -251,9 +251,9 @@ class MultiHeadAttention:
         """The contract's optional parameters that the module has."""
         masked = ["attn_mask"] * bool(self.takes & {"mask", "lengths"})
         causal = ["is_causal"] * bool(masked or "is_causal" in self.takes or self.way.causal)
-        shown = ["need_weights"] * ("weights" in self.steps) + ["step"] * bool(self.steps - {"weights"})
+        steps = ["need_weights"] * ("weights" in self.steps) + ["step"] * bool(self.steps - {"weights"})
         optional = [weight for weight in ("w_output", *BIASES) if weight in self.own]
-        return ["num_heads", *optional, *masked, *causal, *shown, "drawn"]
+        return ["num_heads", *optional, *masked, *causal, *steps, "drawn"]
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, *matrices: Tensor, num_heads: int,
@@ -410,17 +410,9 @@ class MultiHeadAttention:
 
     def notes(self) -> Iterator[str]:
         """What is tested, and what is unusual about the module."""
-        short = {weight: letter for letter, weight in ROLES.items()}
-        by_role = {
-            "".join(short[weight] for weight in own): layer_of(parameter)
-            for parameter, own in self.names.items()
-            if own and own[0] in short
-        }
-        roles = ", ".join(
-            f"{role} = {by_role[role]}" for role in sorted(by_role, key=lambda role: "qkvo".index(role[0]))
-        )
         biases = "biases too" if self.own & {*BIASES} else "no biases"
-        yield f"{self.name} is tested as {WEIGHTED} in evaluation mode; tests set its weights: {roles}; {biases}"
+        weights = f"tests set its weights: {shown(self.names)}; {biases}"
+        yield f"{self.name} is tested as {WEIGHTED} in evaluation mode; {weights}"
         if self.way.causal:
             yield "it always hides later positions, so only tests with is_causal run"
         if "x" in self.takes:

@@ -99,10 +99,6 @@ class Config:
         except AttributeError:
             raise KeyError(name) from None
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The setting, as of a mapping."""
-        return getattr(self, name, default)
-
 
 def constructor(
     made: type, name: str, given: Mapping[str, Any], table: Mapping[str, str] = SIZES

@@ -98,7 +98,8 @@ def _readable(search: _Search, target: str) -> list[Declaration]:
         target.encode()
         return search.named(target)
     except (OSError, ValueError) as error:
-        raise UsageError(f"target {target!r:.80} is no name and no path: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"target {target!r:.80} is no name and no path: {why}") from None
 
 
 def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -29,16 +30,10 @@ def recorded(wanted: bool) -> Iterator[list[str]]:
     if not wanted:
         yield names
         return
-    earlier = os.environ.get(QUIET)
-    os.environ[QUIET] = "99"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with profile() as seen:
-                yield names
-    finally:
-        del os.environ[QUIET]
-        os.environ.update({} if earlier is None else {QUIET: earlier})
+    with patch.dict(os.environ, {QUIET: "99"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profile() as seen:
+            yield names
     names += sorted(_outermost(seen.kineto_results.events() if seen.kineto_results else ()))
 
 

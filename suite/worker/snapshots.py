@@ -55,16 +55,11 @@ def _kind_of(output: Any) -> str | None:
     if not isinstance(output, Tensor):
         kind = type(output)
         return "None" if output is None else f"a {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
-    if output.is_nested:
-        return "a nested tensor"
-    if output.is_quantized:
-        return f"a quantised tensor ({output.dtype})"
-    if output.layout != torch.strided:
-        return f"a tensor of layout {output.layout}".replace("torch.", "")
-    if output.device.type == "meta":
-        return "a tensor without data (device meta)"
-    if str(output.dtype).removeprefix("torch.") not in DTYPES:
-        return f"a tensor of {output.dtype}"
+    is_dense = output.layout == torch.strided and not (output.is_nested or output.is_quantized or output.is_meta)
+    if not is_dense or str(output.dtype).removeprefix("torch.") not in DTYPES:
+        kinds = {"nested": output.is_nested, "quantised": output.is_quantized, "without data": output.is_meta}
+        words = [kind for kind, is_so in kinds.items() if is_so] or [str(output.layout).removeprefix("torch.")]
+        return f"a tensor of {output.dtype}, {words[0]}"
     if type(output) not in (Tensor, torch.nn.Parameter):
         if _has_no_data(output):
             return f"a tensor without data ({type(output).__module__}.{type(output).__qualname__})"

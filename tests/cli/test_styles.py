@@ -14,7 +14,7 @@ from attnsuite.model import UsageError
 
 STYLES = Path(__file__).parents[1] / "submissions" / "styles.py"
 IS_A_CLASS = "is a class: an instance made without arguments is called"
-EVALUATED = "it is tested in evaluation mode, in which nn.Dropout drops nothing"
+EVALUATED = "it is tested in evaluation mode"
 MISNAMED = (
     "attention/{} takes mask, which attention does not know: rename mask to attn_mask where it means the same; cases "
     "that need it are unsupported"

@@ -162,7 +162,7 @@ def test_the_user_names_roles(write: Write) -> None:
 
     says = conversion(write, source, weights="q=second,k=first,v=third,o=W_k")
 
-    assert "q = second, k = first, v = third, o = W_k" in says
+    assert "k = first, q = second, v = third, o = W_k" in says
 
 
 def test_the_author_names_roles(write: Write) -> None:

@@ -144,7 +144,7 @@ def test_mistakes_about_files_are_named(write: Write) -> None:
     assert complaint(f"{two}:tow") == "kernel.py has no function 'tow': did you mean two? it has one, two"
     assert complaint(f"{two}:three") == "'three' in kernel.py cannot be called: it is of type int"
     assert complaint("k\udcff.py").startswith("target 'k\\udcff.py' is no name and no path: 'utf-8' codec")
-    assert complaint("no\0such") == "unknown target 'no\\x00such'"
+    assert complaint("no\0such").startswith("unknown target 'no\\x00such'")
     assert complaint("x" * 5000 + ".py").startswith("target 'xxx")
     assert complaint(f"{two}:") == f"target '{two}:': expected FILE.py:FUNCTION or MODULE:FUNCTION"
     assert complaint(str(two)) == (

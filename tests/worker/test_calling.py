@@ -87,8 +87,8 @@ class Marked(Tensor):
         (3.5, "a float"),
         ((1, 2), "a tuple"),
         (torch.eye(2).numpy(), "a numpy.ndarray"),
-        (torch.eye(2).to_sparse(), "a tensor of layout sparse_coo"),
-        (torch.empty(2, device="meta"), "a tensor without data (device meta)"),
+        (torch.eye(2).to_sparse(), "a tensor of torch.float32, sparse_coo"),
+        (torch.empty(2, device="meta"), "a tensor of torch.float32, without data"),
     ],
 )
 def test_an_output_that_is_no_tensor_is_named(output: object, kind: str) -> None:
@@ -104,7 +104,7 @@ def test_exotic_tensors_are_named() -> None:
         torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
     ]
     kinds = [reply_to(lambda query, key, value, mode, output=output: output).kind for output in outputs]
-    assert kinds == ["a quantised tensor (torch.qint8)", "a nested tensor"]
+    assert kinds == ["a tensor of torch.qint8, quantised", "a tensor of torch.float32, nested"]
 
 
 class Filled(Tensor):
