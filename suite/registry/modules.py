@@ -272,7 +272,8 @@ class MultiHeadAttention:
             self.modules[place] = self._new(sizes).to(query.device, query.dtype)
             self._fill_lazy(self.modules[place], named)
         module = self.modules[place]
-        w_output = torch.eye(w_value.shape[1]).to(query) if w_output is None else w_output
+        if w_output is None and "w_output" in self.own:
+            w_output = torch.eye(w_value.shape[1]).to(query)
         given = dict(zip(ROLES.values(), (w_query, w_key, w_value, w_output), strict=True))
         weights = self.weights(module, {**given, **options}, num_heads)
         if drawn:
@@ -334,7 +335,8 @@ class MultiHeadAttention:
 
     def weights(self, module: nn.Module, given: Mapping[str, Any], heads: int) -> dict[str, Tensor]:
         """The values of the module's parameters by name. Missing biases are 0."""
-        zeros = {bias: given[f"w{bias[1:]}"].new_zeros(given[f"w{bias[1:]}"].shape[1]) for bias in BIASES}
+        matrices = {bias: given[f"w{bias[1:]}"] for bias in BIASES if bias in self.own}
+        zeros = {bias: matrix.new_zeros(matrix.shape[1]) for bias, matrix in matrices.items()}
         named = {**zeros, **{name: tensor for name, tensor in given.items() if tensor is not None}}
         way = self.way
         return values_of(module, named, self.names, heads=heads, by_head=way.by_head, turned=way.turned)
