@@ -61,8 +61,6 @@ class Declaration:
     """Its parameters that no test gives, once it is loaded."""
     rewrites_calls: bool = False
     """Whether calls of tests are changed for it: defaults are filled in, or keywords are given by position."""
-    contract_assumed: bool = False
-    """Whether neither its user nor its author names the contract: it is tested as an attention by default."""
     conversion: str = ""
     """How a class or module was made callable; empty for a function, and before it is loaded."""
     arguments: str = ""

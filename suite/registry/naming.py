@@ -58,10 +58,9 @@ def _alike(name: str, others: Sequence[str]) -> str:
 
 
 def refuse_other_layers(declaration: Declaration, function: Callable[..., Any]) -> None:
-    """Raise `Uncallable` for a function that is tested as an attention by default and takes what other layers take."""
+    """Raise `Uncallable` for a user's attention that nothing calls so, and that takes what other layers take."""
     parameters = function_parameters(function, through=False)
-    is_named = declaration.function == SIGNATURES_OF or declaration.signature
-    if not declaration.contract_assumed or is_named or parameters is None:
+    if declaration.contract != SIGNATURES_OF or declaration.signature or not declaration.own or parameters is None:
         return
     homes = declaration.function, Path(declaration.file).stem, declaration.module.rpartition(".")[2]
     is_called_attention = any(word in home.lower() for home in homes for word in ATTENTION)

@@ -145,14 +145,6 @@ def _same(first: Declaration, second: Declaration) -> bool:
     return one == other
 
 
-def _is_declared(declaration: Declaration) -> bool:
-    """Whether it is decorated, or lies in a folder with the name of the default contract."""
-    place = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
-    if DEFAULT_CONTRACT in place[-2:-1]:
-        return True
-    return _is_decorated(declaration)
-
-
 def _is_decorated(declaration: Declaration) -> bool:
     return declaration.function in {function.name for function in _source(declaration).decorated}
 
@@ -207,20 +199,13 @@ class _Search:
         if colon and not (place and function):
             raise UsageError(f"{self.word} {target!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
         if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
-            return [self._marked(self._of_module(place, function))]
+            return [self._of_module(place, function)]
         if not colon:
             place, function = target, ""
         file = Path(place)
         if not target or not (colon or file.suffix == ".py" or file.exists()):
             raise UsageError(self._unknown(target))
-        return [self._marked(declaration) for declaration in self._of_path(file, function)]
-
-    def _marked(self, declaration: Declaration) -> Declaration:
-        """What a file or a module has, marked where neither the user nor its author names its contract."""
-        registered = declaration.full_name in _names(self.registered)
-        if self.contract or self.signature or registered or _is_declared(declaration):
-            return declaration
-        return replace(declaration, contract_assumed=declaration.contract == DEFAULT_CONTRACT)
+        return self._of_path(file, function)
 
     def _combined(self, target: str) -> list[Declaration]:
         """Each host before the + with each attention after it as its backend. A path of a host may contain a + too."""

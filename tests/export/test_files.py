@@ -398,21 +398,6 @@ def attnsuite(*arguments: object, path: Path | None = None) -> subprocess.Comple
     return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.slow
-def test_the_command_prints_the_file_and_its_errors(tmp_path: Path) -> None:
-    file = tmp_path / "model.onnx"
-    small = [f"--set={name}={value}" for name, value in CONFIG.items()]
-
-    ended = attnsuite("vision_transformer", file, "--opset", 18, *small)
-
-    assert (ended.returncode, ended.stderr) == (0, "")
-    first, second = ended.stdout.splitlines()
-    assert first.startswith(f"{file}: vision_transformer/onnx_export, part full, opset 18, float32, ")
-    assert second.startswith("run by onnxruntime's CPUExecutionProvider: errors of ")
-    assert second.endswith("of what the contract allows")
-    assert logits(file).shape == (2, 3)
-
-
 def test_a_library_that_is_missing_is_one_line(tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.mkdir()
