@@ -25,13 +25,13 @@ def query_by_query(theirs: Signature, function: Callable[..., Any], call: Signat
     """h d in and out, with keys and values s h d: a call for each item and query."""
     import torch
 
-    def each(queries: Any, keys: Any, values: Any, **options: Any) -> Any:
+    def of_item(queries: Any, keys: Any, values: Any, **options: Any) -> Any:
         outputs = [function(query, keys, values, **options) for query in queries]
         return torch.stack(outputs) if outputs and all(isinstance(o, torch.Tensor) for o in outputs) else outputs
 
     if not call.queries:
         raise NotImplementedError("the function takes one query, and the call has none")
-    return item_by_item(theirs, each, call)
+    return item_by_item(theirs, of_item, call)
 
 
 SIGNATURE = Signature(

@@ -29,9 +29,9 @@ def call(function: Callable[..., Any], given: Mapping[str, Any], own: Parameters
         merged = function(*merged, *part)
         if not isinstance(merged, tuple | list) or len(merged) != 2:
             return merged
-    if not all(isinstance(each, torch.Tensor) for each in merged) or merged[0].dim() != 3 or merged[1].dim() != 2:
+    if not all(isinstance(tensor, torch.Tensor) for tensor in merged) or merged[0].dim() != 3 or merged[1].dim() != 2:
         return merged
-    output, lse = (each.transpose(0, 1) for each in merged)
+    output, lse = (tensor.transpose(0, 1) for tensor in merged)
     return output.reshape(*outputs.shape[1:-1], output.shape[-1]), lse.reshape(lses.shape[1:])
 
 

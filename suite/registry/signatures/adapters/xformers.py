@@ -34,16 +34,10 @@ def _bias(call: SignatureCall) -> Any:
     bias = _expanded(mask, call)
     if left is None and right is None:
         return bias
-    hidden = bias.new_zeros((call.queries, call.keys), dtype=_bool())
+    hidden = bias.new_zeros((call.queries, call.keys), dtype=bool)
     hidden = hidden if left is None else hidden | hidden.new_ones(hidden.shape).tril(-left - 1)
     hidden = hidden if right is None else hidden | hidden.new_ones(hidden.shape).triu(right + 1)
     return bias.masked_fill(hidden, -math.inf)
-
-
-def _bool() -> Any:
-    import torch
-
-    return torch.bool
 
 
 def _expanded(mask: Any, call: SignatureCall) -> Any:
@@ -51,7 +45,7 @@ def _expanded(mask: Any, call: SignatureCall) -> Any:
     query = four_axes(call.query)
     if mask is None:
         mask = query.new_zeros((1, 1, 1, 1))
-    elif mask.dtype == _bool():
+    elif str(mask.dtype) == "torch.bool":
         mask = query.new_zeros(mask.shape).masked_fill(~mask, -math.inf)
     return with_all_axes(four_axes(mask), (*query.shape[:2], call.queries, call.keys), "attn_bias")
 
