@@ -103,7 +103,7 @@ BUDGETS = {
     "judging": 1060,
     "cases": 3900,
     "contracts": 24600,
-    "registry": 5470,
+    "registry": 5440,
     "worker": 3640,
     "machine": 650,
     "results": 2040,
