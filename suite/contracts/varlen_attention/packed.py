@@ -27,8 +27,8 @@ from attnsuite.model import DTYPES, Status
 
 ROLES = {"query": "q", "output": "q", "key": "k", "value": "k"}
 """Whether a tensor has the rows of queries or of keys."""
-Rows = Mapping[str, slice]
-"""The rows of an item: of queries by `q`, of keys by `k`."""
+Rows = Mapping[str, slice | int]
+"""The rows of an item, or its place in a batch: of queries by `q`, of keys by `k`."""
 
 
 @dataclass(frozen=True)

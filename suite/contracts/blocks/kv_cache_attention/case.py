@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Call, Calls, Conventions, Reply
+from attnsuite.cases import Call, Calls, Conventions
 from attnsuite.cases.case import Traits
-from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
+from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import scattered, sliced
 from attnsuite.cases.tensors import Array, Generator, as_tensor, generator
 from attnsuite.contracts.attention.cases.case import expected_result
 from attnsuite.contracts.blocks.kv_cache_attention.int8 import SCALES, dequantised, quantised, rounding_error
+from attnsuite.contracts.varlen_attention.packed import Packed
 from attnsuite.judging.precision import Bounded
-from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import DTYPES, Status
+from attnsuite.model import DTYPES
 
 CACHES = ("key_cache", "value_cache")
 POSITIONAL = ("query", *CACHES, "cache_seqlens")
@@ -98,54 +98,18 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ExpectedItems(Expected):
+class ExpectedItems(Packed):
     """The expected output of a call, item by item, and its caches."""
 
-    form: Form
-    items: tuple[WithinBounds, ...]
-    """The result of each item, h l e."""
-    state: Mapping[str, Tensor]
-
-    @property
-    def loose(self) -> bool:  # type: ignore[override]  # of its items
-        return any(item.loose for item in self.items)
-
-    @property
-    def numbers(self) -> Array:
-        return self._joined([item.numbers for item in self.items])
-
-    @property
-    def slack(self) -> Array:
-        return self._joined([item.slack for item in self.items])
-
-    def _joined(self, parts: list[Array]) -> Array:
-        return np.stack(parts).swapaxes(1, 2) if parts else np.zeros(self.form.shape)
-
-    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
-        verdicts = [
-            item.compare_numbers(_part(reply, number), f"{name}[{number}].transpose(0, 1)")
-            for number, item in enumerate(self.items)
-        ]
-        failed = sorted((v for v in verdicts if v.status != Status.PASSED), key=lambda verdict: verdict.marginal)
-        return (
-            failed[0] if failed else max(verdicts, key=lambda v: v.error_ratio or 0.0, default=Verdict(Status.PASSED))
-        )
-
-    def equal(self, reply: Reply, theirs: Reply) -> bool:
-        pairs = enumerate(self.items)
-        return all(item.equal(_part(reply, number), _part(theirs, number)) for number, item in pairs)
-
-
-def _part(reply: Reply, item: int) -> Reply:
-    assert reply.output is not None
-    return Reply(reply.output[item].transpose(0, 1))
+    state: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def expected(call: Call) -> ExpectedItems:
     """The expected result of a call."""
     query = call.tensors["query"]
-    items = tuple(_expected(item, quantised=SCALES["key_cache"] in call.tensors) for item in gathered(call))
-    return ExpectedItems(Form(tuple(query.shape), query.dtype), items, after(call))
+    results = [_expected(item, quantised=SCALES["key_cache"] in call.tensors) for item in gathered(call)]
+    items = {number: ({"q": number}, result) for number, result in enumerate(results)}
+    return ExpectedItems(Form(tuple(query.shape), query.dtype), items, state=after(call))
 
 
 def _expected(item: Call, *, quantised: bool) -> WithinBounds:

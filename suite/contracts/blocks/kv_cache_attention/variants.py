@@ -48,30 +48,6 @@ def _visible(i: Tensor, j: Tensor, causal: bool, left: int | None, right: int | 
     return seen if right is None else seen & (j <= i + right)
 
 
-def padded(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **options: Any) -> Tensor:
-    """All items together: every slot of an item, with zeros where nothing is written, behind one mask."""
-    table, (causal, left, right, scale) = options.get("block_table"), _options(query, options)
-    totals = _append((key_cache, value_cache), cache_seqlens, _new(options), table)
-    caches = [key_cache, value_cache]
-    if table is not None:
-        pages = table.long().clamp(0, len(key_cache) - 1)
-        caches = [cache[pages].flatten(1, 2) for cache in caches]  # b s g e
-    i = torch.arange(query.shape[1])[:, None] + (totals[:, None, None] - query.shape[1])  # b l 1
-    j = torch.arange(caches[0].shape[1])
-    valid = j < totals[:, None]  # b s
-    wide = Cached.wide(query)
-    keys, values = (torch.where(valid[..., None, None], cache, 0).to(wide) for cache in caches)
-    groups = query.shape[2] // max(keys.shape[2], 1)
-    keys, values = (x.repeat_interleave(groups, 2).transpose(1, 2) for x in (keys, values))  # b h s e
-    seen = (_visible(i, j, causal, left, right) & valid[:, None])[:, None]  # b 1 l s
-    scores = (query.to(wide).transpose(1, 2) * scale) @ keys.mT
-    if not scores.shape[-1]:
-        return torch.zeros_like(query)
-    scores = scores.masked_fill(~seen, -math.inf)
-    weights = scores.softmax(-1).masked_fill(~seen.any(-1, keepdim=True), 0.0)
-    return (weights @ values).transpose(1, 2).to(query.dtype).contiguous()
-
-
 def pagewise(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **options: Any) -> Tensor:
     """An online softmax over the pages of an item; a dense cache is read in parts of 5 slots."""
     table, (causal, left, right, scale) = options.get("block_table"), _options(query, options)
@@ -170,7 +146,6 @@ def _floating(core: Callable[..., Tensor]) -> Any:
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
-        Variant("padded", "all items behind one mask, unwritten slots as zeros", _floating(padded)),
         Variant("pagewise", "an online softmax over pages", _floating(pagewise)),
         Variant("by_row", "query by query, numpy in float64", _floating(by_row)),
         Variant("sdpa", "PyTorch's attention for each item", _floating(sdpa)),
