@@ -565,7 +565,7 @@ def test_nan_by_convention_hides_no_other_nan() -> None:
 
 
 def test_gradients_of_empty_rows_are_undefined_where_nan_is_the_convention() -> None:
-    outcomes = check(with_empty_rows_of(math.nan), "empty_row_gradients", conventions={"empty_row": "nan"})
+    outcomes = check(with_empty_rows_of(math.nan), "empty_row", conventions={"empty_row": "nan"})
 
     reasons = {outcome.detail for outcome in outcomes if outcome.status == "unsupported"}
     assert "its convention gives NaN in empty rows, which leaves the gradients undefined" in reasons

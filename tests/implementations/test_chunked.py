@@ -13,7 +13,7 @@ from attnsuite.worker import run_calls
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
 FAMILIES = (
-    "plain", "documents", "causal", "bool_mask", "float_mask", "mask_gradient", "empty_row", "empty_row_gradients",
+    "plain", "documents", "causal", "bool_mask", "float_mask", "mask_gradient", "empty_row",
     "scale", "heads", "ranks", "no_keys", "gradients", "dropout",
 )  # fmt: skip
 

@@ -17,13 +17,13 @@ SHARED_MEMORY = 227 * 1024
 """Bytes that a block of a GPU of compute capability 9.0 can have."""
 SAMPLE = (
     "plain/small", "causal/square_33", "causal/more_keys", "window/both", "window/gradient", "window/empty_rows",
-    "bool_mask/grouped", "float_mask/per_head", "empty_row/per_row_float", "empty_row_gradients/bool",
+    "bool_mask/grouped", "float_mask/per_head", "empty_row/per_row_float", "empty_row/gradient",
     "no_keys/gradient", "gradients/grouped_causal", "gradients/value_width", "layout/all_expanded_rows", "ranks/two",
     "scale/negative", "numerics/products_overflow",
 )  # fmt: skip
 """Cases that reach each branch of the kernels: bands, masks, grouped heads, rows without keys, both gradients."""
 FAMILIES = (
-    "plain", "bool_mask", "float_mask", "heads", "scale", "causal", "window", "empty_row", "empty_row_gradients",
+    "plain", "bool_mask", "float_mask", "heads", "scale", "causal", "window", "empty_row",
     "no_keys", "ranks", "numerics", "layout", "gradients",
 )  # fmt: skip
 """Families of short sequences: the interpreter takes minutes for a long one."""

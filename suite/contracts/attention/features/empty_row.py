@@ -11,7 +11,6 @@ from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
-from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
 from attnsuite.contracts.attention.features.mask import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS, is_bool
 from attnsuite.contracts.attention.lazily import np, torch
@@ -107,7 +106,6 @@ def cases() -> Sequence[Case]:
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import case, gradients
 
-    with_mask = (*INPUTS, "attn_mask")
     return [
         case("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
         case("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
@@ -121,17 +119,11 @@ def cases() -> Sequence[Case]:
         case("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
         case("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2,
             mask=Mask(pattern="empty_rows")),
-        gradients("empty_row_gradients/bool", "some empty rows", mask=Mask(pattern="empty_rows")),
-        gradients("empty_row_gradients/float", "some empty rows of −inf", mask=Mask("float", "empty_rows")),
-        case("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask,
+        gradients("empty_row/gradient", "some empty rows", mask=Mask(pattern="empty_rows")),
+        case("empty_row/gradient_mask", "the mask's own gradient", gradient_of=(*INPUTS, "attn_mask"),
             mask=Mask("float", "empty_rows")),
-        gradients("empty_row_gradients/all_bool", "all rows empty", mask=Mask(pattern="nothing")),
-        gradients("empty_row_gradients/all_float", "all rows empty", mask=Mask("float", "nothing")),
-        gradients("empty_row_gradients/one", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
-        case("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
-        gradients("empty_row_gradients/broadcast", "an empty padding", mask=Mask(pattern="nothing", axes="b11s")),
-        gradients("empty_row_gradients/grouped", "with grouped heads", heads=4, key_heads=2,
-            mask=Mask(pattern="empty_rows")),
+        gradients("empty_row/gradient_all_float", "all rows empty", mask=Mask("float", "nothing")),
+        gradients("empty_row/gradient_one", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
     ]  # fmt: skip
 
 
@@ -145,21 +137,13 @@ def empty(scores: Tensor) -> Tensor:
     return (scores == -math.inf).all(-1, keepdim=True)
 
 
-def _filled(number: Any) -> Any:
-    """An empty row's weights are all `number(asked)`."""
-    return lambda scores, call: Dense.softmax(scores, call).masked_fill(empty(scores), number(call))
-
-
-def _has(kind: bool, call: AttentionCall) -> bool:
-    return call["attn_mask"] is not None and is_bool(call["attn_mask"]) == kind
-
-
 WEIGHTS = mutants(
     Dense,
     softmax={
         "gives_nan_for_empty_row": Mutation(
             'a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}',
-            _filled(lambda call: math.nan), "pytorch issue 103963"),
+            lambda scores, call: Dense.softmax(scores, call).masked_fill(empty(scores), math.nan),
+            "pytorch issue 103963"),
         "takes_softmax_of_empty_row": Mutation(
             "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if "
             'that is meant, declare conventions={"empty_row": "nan"}', lambda scores, call: scores.softmax(-1),
@@ -169,9 +153,6 @@ WEIGHTS = mutants(
             'conventions={"empty_row": "mean"}',
             lambda scores, call: Dense.softmax(scores.masked_fill(empty(scores), 0.0), call),
             "onnxruntime issue 28958"),
-        "gives_nan_for_empty_row_of_float_mask": Mutation("a query that a float mask leaves nothing gives NaN",
-            lambda scores, call: (_filled(lambda call: math.nan) if _has(False, call) else Dense.softmax)(scores, call),
-            "jax.nn (its convention)"),
     },
 )  # fmt: skip
 
@@ -184,13 +165,6 @@ def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: Attenti
         return Dense.combine(weights, value, call)
     nothing = (weights == 0).all(-1, keepdim=True)
     return Dense.combine(weights.masked_fill(nothing, math.nan), value, call).masked_fill(nothing, 0.0)
-
-
-@Backward.instead("scores_gradient", "a query that may attend to nothing has NaN as gradient",
-    source="pytorch issue 41508")  # fmt: skip
-def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
-    nothing = (weights == 0).all(-1, keepdim=True)
-    return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)
 
 
 def _emptied(levels: Mapping[str, Any]) -> Mapping[str, Any]:

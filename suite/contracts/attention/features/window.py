@@ -107,7 +107,7 @@ def _backward_and_bad_input() -> Sequence[Case]:
     return [
         gradients("window/gradient", "hidden keys get no gradient", window=(3, 1), length=14),
         gradients("window/gradient_causal", "the same under causal", window=(3, None), causal=True, length=14),
-        gradients("empty_row_gradients/window", "rows left empty send none", window=(1, 0), queries=14, keys=6),
+        gradients("window/gradient_empty_rows", "rows left empty send none", window=(1, 0), queries=14, keys=6),
         gradients("window/gradient_grouped", "with grouped heads", window=(5, 2), heads=4, key_heads=2, length=20),
         case("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2),
             gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), length=12),
