@@ -203,10 +203,8 @@ class Workload(base.Workload):
             expected_result = self._oracle_result(call, dtype, pair, inside, ("query",) if "query" in rows else ())
             where = f"[{', '.join(map(str, divmod(pair, self.heads)))}], {len(inside)} sampled rows"
             if "output" in rows:
-                batch, head = divmod(pair, self.heads)
-                value = compare.numbers(call.tensors["value"][batch, head // self.groups])
-                expected = self.bounded(expected_result, value, reply["output"].numel())
-                pairs.append((f"output{where}", compare.numbers(reply["output"][place]), expected, ACCEPT_OUTPUT))
+                actual = compare.numbers(reply["output"][place])
+                pairs.append((f"output{where}", actual, expected_result.output, ACCEPT_OUTPUT))
             if "query" in rows:
                 actual = compare.numbers(reply["query"][place])
                 pairs.append((f"gradient of query{where}", actual, expected_result.gradients["query"], ACCEPT_GRADIENT))
@@ -219,10 +217,6 @@ class Workload(base.Workload):
                 where = f"[{', '.join(map(str, divmod(head, self.key_heads)))}]"
                 pairs.append((f"gradient of {name}{where}", compare.numbers(reply[name]), expected, ACCEPT_GRADIENT))
         return closest(pairs)
-
-    def bounded(self, expected: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
-        """The expected output with its bound: of `numbers` that are judged in all, with values s v."""
-        return expected.output
 
     def _oracle_result(
         self, call: Call, dtype: str, pair: int, rows: Sequence[int], gradient_of: tuple[str, ...]
@@ -313,32 +307,3 @@ def _drawn_call(workload: Workload, dtype: str, direction: str) -> Call:
 def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str, factor: float) -> Tensor:
     """Normal numbers around a quarter, so that a lost mean of the values shows."""
     return ((torch.randn(size, generator=random) + 0.25) * factor).to(getattr(torch, dtype))
-
-
-CHANCE = 1e-9
-"""The probability with which a correct implementation may be rejected in one round."""
-
-
-class DropoutWorkload(Workload):
-    """A workload with dropout. Its gradients are not timed: they depend on the weights that were dropped."""
-
-    directions = ("forward",)
-
-    def bounded(self, expected: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
-        """The output without dropout; the bound adds the deviation of a draw to that of rounding.
-
-        `value` is s v, and `numbers` are judged in all. An output is a sum of independent draws with that mean, p_j v_j
-        times 0 or 1/(1 − p). By Bernstein's inequality it lies further off than √(2 V L) + 2 M L / 3 with the
-        probability 2 exp(−L) at most, V being the variance and M the most that one draw can be off.
-        """
-        p = float(self.values["dropout_p"])
-        if p == 1:
-            return expected.output
-        terms = expected.weights.astype(np.float64)  # b h l s
-        values = value.astype(np.float64)
-        variance = (terms**2) @ (values**2) * (p / (1 - p))
-        most = np.abs(terms[..., None] * values).max(-2) * max(p / (1 - p), 1.0)
-        seldom = math.log(2 * numbers / CHANCE)
-        drawn = np.sqrt(2 * variance * seldom) + 2 * most * seldom / 3
-        # Kept weights are larger by 1/(1 − p), and so is what their rounding may be off by.
-        return Bounded(expected.output.value, expected.output.bound / (1 - p) + drawn / ACCEPT_OUTPUT)

@@ -9,7 +9,7 @@ from typing import Any
 from attnsuite.cases import ALL_CORES
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.shapes import SIZES, WIDTH, read, typed
-from attnsuite.contracts.attention.workload import DropoutWorkload, Workload
+from attnsuite.contracts.attention.workload import Workload
 from attnsuite.model import PASSES, SHAPE
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
@@ -114,8 +114,7 @@ def shaped(text: str) -> Workload:
     batch, heads, queries = sizes.get("b", 1), sizes.get("h", 1), sizes["l"]
     key_heads, keys, width = sizes.get("g", heads), sizes.get("s", queries), sizes.get("e", WIDTH)
     arguments = {f.key: values[f.name] for f in features() if f.name in values}
-    kind = DropoutWorkload if arguments.get("dropout_p") else Workload
-    return kind(
+    return Workload(
         SHAPE + _plain(sizes, values),
         "a shape of one's own",
         queries,

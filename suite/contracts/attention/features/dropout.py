@@ -9,18 +9,9 @@ from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import (
-    Dense,
-    Partial,
-    Tile,
-    Tiled,
-    Whole,
-    correct,
-    in_places,
-    shift,
-)
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
-from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
+from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -89,26 +80,6 @@ def shared(axis: int) -> Any:
     return step
 
 
-def _in_pairs(weights: Tensor, p: float) -> Tensor:
-    pairs = multiplier(weights[..., ::2], p)
-    return weights * pairs.repeat_interleave(2, dim=-1)[..., : weights.shape[-1]]
-
-
-def _rarer_with_hidden_keys(weights: Tensor, p: float) -> Tensor:
-    hidden = bool((weights == 0).any()) and p < 1
-    return weights * kept(weights, p * 0.9 if hidden else p) * _rescale(p)
-
-
-def _never_beyond(count: int) -> Any:
-    """The mistake of a counter that ends: the keys beyond `count` are never dropped."""
-
-    def step(weights: Tensor, p: float) -> Tensor:
-        beyond = torch.arange(weights.shape[-1], device=weights.device) >= count
-        return weights * (kept(weights, p) | beyond & (p < 1)) * _rescale(p)
-
-    return step
-
-
 def _repeated(axis: int, count: int) -> Any:
     """The mistake of a counter that restarts: the draw repeats along an axis."""
 
@@ -120,14 +91,6 @@ def _repeated(axis: int, count: int) -> Any:
         return weights * multiplier(weights.narrow(axis, 0, count), p).index_select(axis, places)
 
     return step
-
-
-def _still_for_one_query(weights: Tensor, p: float) -> Tensor:
-    state = torch.get_rng_state()
-    dropped = dropout(weights, p)
-    if weights.shape[-2] == 1:
-        torch.set_rng_state(state)
-    return dropped
 
 
 def normalised(weights: Tensor, p: float) -> Tensor:
@@ -154,35 +117,13 @@ def _dropped_output(call: AttentionCall) -> Any:
     return output * multiplier(output, p) if p > 0 else output
 
 
-def _dropped_scores(scores: Tensor, call: AttentionCall) -> Tensor:
-    keep = torch.rand(scores.shape, device=scores.device) >= call["dropout_p"]
-    dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
-    return Dense.softmax(dropped if call["dropout_p"] else scores, call)
-
-
-def _in_groups(call: AttentionCall) -> Any:
-    """The dropout step with one draw for each key head."""
-
-    def step(weights: Tensor, p: float) -> Tensor:
-        if not call.grouped:
-            return dropout(weights, p)
-        drawn = multiplier(weights[..., :: call.heads // call.key_heads, :, :], p)
-        return weights * drawn.repeat_interleave(call.heads // call.key_heads, dim=-3)
-
-    return step
-
-
 INSTEAD = mutants(
     Whole,
     attention={
         "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _dropped_output),
-        "drops_scores": Mutation("dropout is applied to the scores before the softmax instead of the weights",
-            Dense(softmax=_dropped_scores, dropout=lambda weights, p: weights)),
         "drops_at_probability_zero": Mutation("at p = 0, a tenth of the weights is dropped",
             with_arguments(call=lambda call: call.but(dropout_p=call["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)"),
-        "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights",
-            lambda call: Dense(dropout=_in_groups(call))(call)),
     },
 )  # fmt: skip
 
@@ -202,13 +143,6 @@ BACKWARD = mutants(
             "for_one_query"),
     },
 )  # fmt: skip
-
-
-@Tiled.instead("accumulate", "dropout reaches the sum of the exponentials too: the kept weights are normalised again")
-def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
-    after = Tiled.accumulate(before, tile)
-    exponentials = shift(tile.scores, before.largest).exp() * tile.keep
-    return after._replace(total=before.total + exponentials.sum(-1, keepdim=True))
 
 
 @Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")
@@ -236,10 +170,6 @@ ACCEPTED = mutants(
             lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
         "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely",
             lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        "rounds_probability_to_eighths": Mutation("the probability is rounded to eighths",
-            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
-            "thresholds on few random bits"),
-        "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
         "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
         "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
         "drops_alike_in_all_items": Mutation("the same weights are dropped in all batch items", shared(-4)),
@@ -247,21 +177,13 @@ ACCEPTED = mutants(
         "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0",
             lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
         "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _own_generator),
-        "drops_more_rarely_beside_hidden_keys": Mutation(
-            "where keys are hidden, weights are dropped a tenth too rarely", _rarer_with_hidden_keys),
-        "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped",
-            _never_beyond(256)),
-        "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again",
-            _repeated(-1, 512)),
-        "repeats_draw_after_512_queries": Mutation("after 512 queries the same weights are dropped again",
-            _repeated(-2, 512)),
-        "stays_in_stream_for_one_query": Mutation("a call with one query does not move the generator on",
-            _still_for_one_query),
+        **{f"repeats_draw_after_{count}_{name}": Mutation(f"after {count} {name} the same weights are dropped again",
+            _repeated(axis, count)) for axis, count, name in ((-1, 512, "keys"), (-2, 512, "queries"), (-3, 16, "heads"))},
         "gives_nan_for_certain_dropout_beyond_a_tile": Mutation("p = 1 gives NaN beyond 64 keys", lambda weights, p:
             weights * (float("nan") if p == 1 and weights.shape[-1] > 64 else multiplier(weights, p))),
-        "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
-        "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256",
-            lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
+        **{f"draws_in_{bits}_bits": Mutation(f"random numbers have {bits} bits, to which the probability is rounded",
+            lambda weights, p, steps=2**bits: weights * kept(weights, round(p * steps) / steps) * _rescale(p),
+            "thresholds on few random bits; torch's flash kernel for GPUs") for bits in (3, 8)},
         "drops_alike_in_every_call": Mutation("the same weights are dropped in every call, whatever the seed",
             always_alike),
     },
@@ -307,6 +229,4 @@ FEATURE = Feature(
     aliases={"dropout_p": "dropout"},
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
-    label=lambda p: f"dropout {p}",
-    syntax=Syntax("a number from 0 to 1", number_within(0, 1)),
 )  # fmt: skip
