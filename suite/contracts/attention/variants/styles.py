@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, reduce
 from itertools import count
 from random import Random
@@ -59,11 +59,6 @@ def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = No
         return output.masked_fill(empty, 0.0).to(call.query.dtype)
 
     return as_attention(with_core, USUAL)
-
-
-def in_style(cores: Mapping[str, tuple[str, Core]]) -> list[Variant]:
-    """The variants of a table of styles in words and cores, by name."""
-    return [Variant(name, says, attention(core)) for name, (says, core) in cores.items()]
 
 
 def spread(call: AttentionCall, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -305,38 +300,6 @@ def _tiled_backward(x: Inputs) -> Tensor:
     return apply(x.query, x.key, x.value, x.bias, x.keep, x.factor)
 
 
-def _rescales_seldom(x: Inputs) -> Tensor:
-    """An online softmax that takes over a larger maximum only if it is larger by more than 8.
-
-    All scores are reduced by 8 first, since exponentials above 1 would overflow with large values.
-    """
-    largest, total, output = torch.tensor(-1e30).to(x.query), x.query.new_zeros(()), x.query.new_zeros(())
-    for start in range(0, x.key.shape[-2], 32):
-        tile = slice(start, start + 32)
-        scores = x.factor * (x.query @ x.key[..., tile, :].mT) + x.bias[..., tile]
-        of_tile = scores.detach().amax(-1, keepdim=True)
-        larger = torch.where(of_tile > largest + 8, of_tile, largest)
-        exponentials, shrink = torch.exp(scores - larger - 8), torch.exp(largest - larger)
-        total = total * shrink + exponentials.sum(-1, keepdim=True)
-        output = output * shrink + (exponentials * x.keep[..., tile]) @ x.value[..., tile, :]
-        largest = larger
-    return output / total
-
-
-def _polynomial(x: Inputs) -> Tensor:
-    """Powers of two from an exponent and a polynomial, which multipliers compute while the unit for exp is busy."""
-    scores = (x.factor * LOG2_E) * (x.query @ x.key.mT) + LOG2_E * x.bias
-    single = scores.dtype == torch.float32
-    shifted = (scores - scores.detach().amax(-1, keepdim=True)).clamp(min=-150.0 if single else -1100.0)
-    whole = shifted.detach().round()
-    power = torch.zeros_like(shifted)
-    for degree in range(9 if single else 15, -1, -1):  # the remainder is below 2⁻³⁰, or 2⁻⁵⁵
-        power = power * (shifted - whole) + math.log(2) ** degree / math.factorial(degree)
-    half = whole / 2 - whole / 2 % 1
-    exponentials = torch.ldexp(torch.ldexp(power, half), whole - half)
-    return ((exponentials * x.keep) @ x.value) / exponentials.sum(-1, keepdim=True)
-
-
 def _pair_by_sigmoid(x: Inputs) -> Tensor:
     """Of two keys, the first has the sigmoid of the scores' difference, and the second the rest."""
     if x.key.shape[-2] != 2:
@@ -345,49 +308,12 @@ def _pair_by_sigmoid(x: Inputs) -> Tensor:
     return (torch.cat([first, 1 - first], -1) * x.keep) @ x.value
 
 
-def _sorted_keys(x: Inputs) -> Tensor:
-    """The keys of each query by their scores, the smallest first."""
-    scores, order = x.scores.sort(-1)
-    weights = scores.softmax(-1) * x.keep.gather(-1, order)
-    return torch.zeros_like(weights).scatter(-1, order, weights) @ x.value
-
-
-def _head_by_head(x: Inputs) -> Tensor:
-    if x.query.dim() < 3:
-        return _dense(x)
-    tensors = [name for name in Inputs._fields if name != "factor"]
-    heads = range(x.query.shape[-3])
-    parts = [x._replace(**{name: getattr(x, name)[..., head, :, :] for name in tensors}) for head in heads]
-    return torch.stack([_dense(part) for part in parts], -3)
-
-
-def _vmapped(x: Inputs) -> Tensor:
-    """A function of one matrix, mapped over the leading axes."""
-
-    def core(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, keep: Tensor) -> Tensor:
-        return _dense(Inputs(query, key, value, x.factor, bias, keep))
-
-    mapped: Callable[..., Tensor] = core
-    for _ in range(x.query.dim() - 2):
-        mapped = torch.vmap(mapped)
-    return mapped(x.query, x.key, x.value, x.bias, x.keep)
-
-
-def _from_the_last_block(x: Inputs) -> Tensor:
-    flipped = (x.key.flip(-2), x.value.flip(-2), x.factor, x.bias.flip(-1), x.keep.flip(-1))
-    return _online(Inputs(x.query, *flipped))
-
-
 STYLES: dict[str, tuple[str, Core]] = {
     "log_space": (
         "the exponential of log_softmax",
         lambda x: (torch.log_softmax(x.scores, -1).exp() * x.keep) @ x.value,
     ),
     "pair_by_sigmoid": ("of two keys, a sigmoid and the rest", _pair_by_sigmoid),
-    "sorted_keys": ("the keys of each query sorted by their scores", _sorted_keys),
-    "head_by_head": ("one head after the other", _head_by_head),
-    "vmapped": ("torch.vmap over items and heads", _vmapped),
-    "from_the_last_block": ("an online softmax from the last block of keys to the first", _from_the_last_block),
     "keys_first": ("scores with keys as rows; returns a transposed view", _keys_first),
     "root_of_scale": ("query and key each times the root of the scale", _root_of_scale),
     "from_the_mask": ("scores summed product by product, from the mask on", _from_the_mask),
@@ -395,8 +321,6 @@ STYLES: dict[str, tuple[str, Core]] = {
     "tensor_cores": ("float32 in three products of TensorFloat-32, cut off", _multiplying(_three_products)),
     **{f"padded_to_{n}": (f"width and keys padded to a multiple of {n}", partial(_padded, size=n)) for n in (64, 128)},
     "tiled_backward": ("a backward that adds up recomputed tiles in any order", _tiled_backward),
-    "rescales_seldom": ("an online softmax that rescales by more than e⁸ alone", _rescales_seldom),
-    "polynomial": ("powers of two by a polynomial", _polynomial),
 }
 
 
@@ -404,7 +328,44 @@ def _dense(x: Inputs) -> Tensor:
     return (x.scores.softmax(-1) * x.keep) @ x.value
 
 
+_plain = attention(_dense)
+
+
+def _positional_only(q: Tensor, k: Tensor, v: Tensor, /, *, attn_mask: Tensor | None = None, **others: Any) -> Any:
+    return _plain(q, k, v, attn_mask=attn_mask, **others)
+
+
+def _in_its_own_dtype(call: AttentionCall) -> Tensor:
+    """Products in the half type itself, the softmax in float32."""
+    check(call)
+    dtype = call.query.dtype
+    query, key, value = spread(call, dtype)
+    products = query @ key.mT
+    if not products.isfinite().all():
+        raise NotImplementedError(f"the products of query and key exceed {dtype}")
+    if 0 in call.scores_shape:
+        return products @ value
+    wide = torch.promote_types(dtype, torch.float32)
+    bias, empty = bias_of(call, wide)
+    weights = torch.softmax((products.to(wide) * factor(call)) + bias, dim=-1) * kept(call, wide)
+    low = weights.to(dtype)
+    if low.requires_grad:
+        low.register_hook(_refuse_overflow)
+    return (low @ value).masked_fill(empty, 0.0)
+
+
+def _refuse_overflow(gradient: Tensor) -> None:
+    if not gradient.isfinite().all():
+        raise NotImplementedError(f"the products of output gradient and values exceed {gradient.dtype}")
+
+
 def variants() -> list[Variant]:
     """One formula, many styles."""
-    in_float64 = attention(_dense, lambda dtype: torch.float64)
-    return [*in_style(STYLES | MAXIMA), Variant("float64_inside", "everything is computed in float64", in_float64)]
+    wide, own = attention(_dense, lambda dtype: torch.float64), as_attention(_in_its_own_dtype, USUAL)
+    return [
+        *(Variant(name, says, attention(core)) for name, (says, core) in (STYLES | MAXIMA).items()),
+        Variant("float64_inside", "everything is computed in float64", wide),
+        Variant("in_its_own_dtype", "multiplies half types in their own dtype", own),
+        Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
+        Variant("no_options", "takes query, key and value alone", lambda query, key, value: _plain(query, key, value)),
+    ]
