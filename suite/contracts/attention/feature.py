@@ -133,9 +133,6 @@ class Hooks:
     """(computation, mean of the weights' gradient, the second result's gradient, saved) → the mean, changed by that"""
 
 
-NO_HOOKS = Hooks()
-
-
 @dataclass(frozen=True)
 class Syntax:
     """How a user writes a feature's value in `--shape`: `window=64:0`, or its name alone."""
@@ -170,10 +167,6 @@ class Levels:
     contradictions: tuple[Contradiction, ...] = ()
     unsupported: str = ""
     """The array's word for what some implementations do not support; empty for what all support."""
-
-    def __post_init__(self) -> None:
-        if short := [name for name, levels in self.factors.items() if len(levels) < 2]:
-            raise ValueError(f"the factor {short[0]} needs the usual level and one more")
 
 
 @dataclass(frozen=True)
@@ -212,7 +205,7 @@ class Feature:
     """Returns the numbers that are added to the scores of a grid, given the argument; None without any."""
     oracle: Mapping[str, Step] = field(default_factory=dict)
     """By stage."""
-    hooks: Hooks = NO_HOOKS
+    hooks: Hooks = field(default_factory=Hooks)
     seeded: bool = False
     """Whether a call with it draws random numbers and so needs a seed."""
     complaint: Callable[[AttentionCall], str] = lambda call: ""
@@ -253,22 +246,8 @@ class Feature:
 def features() -> tuple[Feature, ...]:
     """All features, in the order in which they are computed."""
     names = {path.stem for path in (Path(__file__).parent / "features").iterdir() if path.name[0] not in "_."}
-    declared = [_declared(name) for name in sorted(names)]
+    declared: list[Feature] = [import_module(f"{__package__}.features.{name}").FEATURE for name in sorted(names)]
     return tuple(sorted(declared, key=lambda feature: (STAGES.index(feature.stage), feature.place, feature.name)))
-
-
-def _declared(name: str) -> Feature:
-    """The feature of a file. TypeError, which names the file, if it declares none or an incomplete one."""
-    file = f"suite/contracts/attention/features/{name}"
-    try:
-        feature = import_module(f"{__package__}.features.{name}").FEATURE
-    except (AttributeError, TypeError, ValueError) as error:
-        raise TypeError(f"{file} declares no whole FEATURE: {error}") from error
-    if not isinstance(feature, Feature):
-        raise TypeError(f"{file}: FEATURE is {feature!r}, expected a Feature")
-    if not isinstance(feature.levels, Levels):
-        raise TypeError(f"{file}: its levels are {feature.levels!r}, expected Levels")
-    return feature
 
 
 def arguments() -> tuple[Argument, ...]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from attnsuite.cases.contract import QUICK
-from attnsuite.cases.covering import Contradiction, Row, met_in
-from attnsuite.conformance.audit import failure, killed_by
+from attnsuite.cases.covering import met_in
+from attnsuite.conformance.audit import killed_by
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.cases import combined
 from attnsuite.contracts.attention.cases.combined import SPACE
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Dense
-from attnsuite.contracts.attention.feature import Feature, Levels, features
 
 ROWS = combined.rows()
 ARRAY = combined.array()
@@ -71,75 +68,9 @@ def test_another_seed_draws_another_array_that_is_whole(seed: int) -> None:
     assert rows != combined.rows("quick")
 
 
-def sample(count: int) -> list[Row]:
-    """Some rows, spread over the array."""
-    return ROWS[:: len(ROWS) // count]
-
-
-def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
-    caught = [killed_by(CONTRACT, row) for row in sample(40)]
-    names = {part.mutant.name for part in ARRAY.mistakes()}
-    assert frozenset().union(*caught) == names
-    assert any(part < names for part in caught)
-
-
 def test_a_row_that_fails_a_right_computation_catches_nothing() -> None:
     wrong = replace(CONTRACT, controls=lambda: {"doubled": lambda *inputs, **options: 2 * correct(*inputs, **options)})
     assert killed_by(wrong, SPACE.read("causal+float32")) == frozenset()
-
-
-def only_where(meeting: dict[str, str], mistaken: Any, row: Row) -> Any:
-    """What answers a row that is wrong where these levels meet and nowhere else."""
-    return mistaken if meeting.items() <= row.items() else correct
-
-
-def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() -> None:
-    """The audit derives this for each pair from single rows; here an implementation runs."""
-    mistakes = {part.mutant.name: part.mutant.function for part in ARRAY.mistakes()}
-    meeting = {"width": "e65", "causal": "causal"}
-    failed = []
-    for row in [row for row in ROWS if row["width"] == "e65"][:60]:
-        case = combined.case(row)
-        (dtype,) = case.dtypes
-        calls = case.calls(dtype)
-        function = only_where(meeting, mistakes["last_column_is_not_written"], row)
-        if failure(case, calls, case.expected(calls, {}), function):
-            failed.append(row)
-    assert failed
-    assert all(meeting.items() <= row.items() for row in failed)
-
-
-def test_a_feature_without_levels_is_refused_and_its_file_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def declaring(name: str) -> Any:
-        if name.endswith(".window"):
-            return SimpleNamespace(FEATURE=Feature("window", "visibility"))  # type: ignore[call-arg]
-        return SimpleNamespace(FEATURE=Feature("other", "score", Levels({}, dict)))
-
-    monkeypatch.setattr(feature, "import_module", declaring)
-    with pytest.raises(TypeError, match=r"features/window declares no whole FEATURE: .*'levels'"):
-        feature.features.__wrapped__()
-
-
-def test_a_factor_has_a_usual_level_and_another() -> None:
-    with pytest.raises(ValueError, match="the factor window needs the usual level and one more"):
-        Levels({"window": {"no_window": None}}, dict)
-
-
-def test_a_contradiction_that_names_an_unknown_level_is_refused() -> None:
-    unknown = Contradiction("why not", {"causal": ("causal",), "window": ("nonesuch",)})
-    (window,) = (part for part in features() if part.name == "window")
-    broken = replace(window, levels=replace(window.levels, contradictions=(unknown,)))
-    with pytest.raises(
-        ValueError, match="features/window: 'why not' names the level 'nonesuch' of window; there are: no_w"
-    ):
-        combined.space([broken if part is window else part for part in features()])
-
-
-def test_lacking_what_no_implementation_lacks_is_refused() -> None:
-    (window,) = (part for part in features() if part.name == "window")
-    broken = replace(window, levels=replace(window.levels, unsupported="widnows"))
-    with pytest.raises(ValueError, match="features/window: implementations lack 'widnows'; they may lack: gradients, "):
-        combined.space([broken if part is window else part for part in features()])
 
 
 @pytest.mark.parametrize("lacked", combined.LACKING, ids=",".join)

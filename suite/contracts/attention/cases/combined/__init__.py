@@ -8,7 +8,6 @@ new array.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from attnsuite.contracts.attention.cases.dropout import kept
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients
-from attnsuite.contracts.attention.feature import Feature, features
+from attnsuite.contracts.attention.feature import features
 from attnsuite.model import COMBINED, DTYPES
 
 if TYPE_CHECKING:
@@ -54,30 +53,13 @@ ALL_LEVELS = (*LEVELS, *(feature.levels for feature in features()))
 """The general levels, then those of each feature."""
 
 
-def space(of_features: Sequence[Feature]) -> Space:
-    """The space of the general levels and these features'. ValueError, which names the file, for an unknown word."""
-    combined = (*LEVELS, *(feature.levels for feature in of_features))
-    factors = {name: tuple(levels) for part in combined for name, levels in part.factors.items()}
-    for feature in of_features:
-        if complaint := _unknown(feature, factors):
-            raise ValueError(f"suite/contracts/attention/features/{feature.name}: {complaint}")
-    return Space(
-        factors,
-        [contradiction for part in combined for contradiction in part.contradictions],
-        FUSED,
-        [[name for part in combined if part.unsupported in lacking for name in part.factors] for lacking in LACKING],
-        cost,
-    )
-
-
-def _unknown(feature: Feature, factors: Mapping[str, Collection[str]]) -> str:
-    """The unknown level or factor that the feature's levels name, in a sentence; or empty."""
-    if feature.levels.unsupported not in {"", *LACKING[0]}:
-        return f"implementations lack {feature.levels.unsupported!r}; they may lack: {', '.join(LACKING[0])}"
-    return next(filter(None, (contradiction.unknown(factors) for contradiction in feature.levels.contradictions)), "")
-
-
-SPACE = space(features())
+SPACE = Space(
+    {name: tuple(levels) for part in ALL_LEVELS for name, levels in part.factors.items()},
+    [contradiction for part in ALL_LEVELS for contradiction in part.contradictions],
+    FUSED,
+    [[name for part in ALL_LEVELS if part.unsupported in lacking for name in part.factors] for lacking in LACKING],
+    cost,
+)
 
 
 def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
@@ -148,23 +130,20 @@ def _lost_of(name: str) -> Mutation:
     return Mutation(f"the largest number of the gradient of {name} is lost", with_result(deliver), dtypes=DTYPES)
 
 
-LOST_KEY = mutants(Dense, softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers",
-    without_a_key, dtypes=DTYPES)})  # fmt: skip
-UNWRITTEN = mutants(
-    Dense,
-    finish={"last_column_is_not_written": Mutation("the last column of the output is not written",
-        with_result(last_column_unwritten), dtypes=DTYPES)},
-)  # fmt: skip
-WANTING = BACKWARD.factors["gradient"]
-OF_GRADIENTS = {name: _lost_of(name) for names in WANTING.values() for name in names}
-
-
 def local_mistakes() -> list[LocalMutant]:
     """Mutants of the output, possible in all rows, and of a gradient, possible where it is requested."""
-    backward = mutants(
-        Backward, deliver={**{f"gradient_of_{name}_loses_a_number": row for name, row in OF_GRADIENTS.items()}}
-    )
-    wanted = [frozenset(level for level, names in WANTING.items() if name in names) for name in OF_GRADIENTS]
+    lost_key, unwritten = mutants(
+        Dense,
+        softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", without_a_key, dtypes=DTYPES)},
+        finish={"last_column_is_not_written": Mutation("the last column of the output is not written",
+            with_result(last_column_unwritten), dtypes=DTYPES)},
+    )  # fmt: skip
+    levels = BACKWARD.factors["gradient"].items()
+    where = {name: frozenset(level for level, of in levels if name in of) for _, names in levels for name in names}
+    backward = mutants(Backward, deliver={f"gradient_of_{name}_loses_a_number": _lost_of(name) for name in where})
     no_weights = frozenset({"dropout_1"})  # so that none of them matters
-    lost_key = [LocalMutant(mutant, never=no_weights) for mutant in LOST_KEY]
-    return [*lost_key, *map(LocalMutant, UNWRITTEN), *map(LocalMutant, backward, wanted)]
+    return [
+        LocalMutant(lost_key, never=no_weights),
+        LocalMutant(unwritten),
+        *map(LocalMutant, backward, where.values()),
+    ]
