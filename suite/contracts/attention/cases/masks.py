@@ -97,7 +97,11 @@ def special() -> Sequence[Case]:
         case("numerics/leading_block_bool", "a leading block of False wider than any tile", keys=1400, heads=1,
             mask=Mask("bool", "late", "b1ls")),
         *(case(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words}", queries=6, mask=Mask(kind),
-            layout={"attn_mask": layout}) for kind in ("bool", "float") for layout, words in STRANGE.items()),
+            layout={"attn_mask": layout}) for kind in ("bool", "float") for layout, words in STRANGE.items()
+            if layout != "expanded_last"),
+        *(case(f"layout/{kind}_mask_expanded_last", f"{kind} mask: stride 0 along keys", queries=6,
+            mask=Mask(kind, pattern), layout={"attn_mask": "expanded_last"}) for kind, pattern in
+            (("bool", "empty_rows"), ("float", "everything"))),
         *(case(f"layout/long_{kind}_mask_{layout}", f"{kind} mask across tiles: {STRANGE[layout]}", batch=1, queries=70,
             keys=140, mask=Mask(kind), layout={"attn_mask": layout}) for kind, layout in (("bool", "sliced"),
             ("float", "strided"))),

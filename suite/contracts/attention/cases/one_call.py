@@ -158,6 +158,10 @@ STRANGE = {
     "offset": "a view that starts at an odd place",
     "expanded": "stride 0 along batch and heads",
     "expanded_rows": "stride 0 along rows",
+    "expanded_items": "stride 0 along items",
+    "expanded_heads": "stride 0 along heads",
+    "expanded_last": "stride 0 along the last axis",
+    "time_major": "(s, b, h, e) in memory",
 }
 
 
@@ -176,6 +180,8 @@ def layout() -> list[AttentionCase]:
             for layout, words in STRANGE.items() if layout != "strided"),
         *(case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140,
             layout={name: "transposed_heads"}) for name in INPUTS),
+        gradients("layout/long_output_gradient_sliced", "output gradient: a slice of a larger tensor, across tiles",
+            queries=130, keys=20, layout={"output_gradient": "sliced"}),
     ]  # fmt: skip
 
 
@@ -184,6 +190,7 @@ def backward_passes() -> list[AttentionCase]:
     return [
         gradients("gradients/plain", "all three at once"),
         *(case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
+        case("gradients/query_and_key_alone", "no gradient of the value", gradient_of=("query", "key")),
         gradients("gradients/value_width", "another value width", value_width=5),
         gradients("gradients/rank_2", "without leading axes", rank=2, batch=1, heads=1),
         gradients("gradients/rank_3", "with one leading axis", rank=3, batch=1, heads=3),

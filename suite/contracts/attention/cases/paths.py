@@ -145,37 +145,6 @@ def history() -> Sequence[Case]:
     ]  # fmt: skip
 
 
-def together() -> Sequence[Case]:
-    """Gradients that are requested together choose the kernels of a backward pass."""
-    letters = {name[0]: name for name in INPUTS} | {"mask": "attn_mask"}
-    bias: dict[str, Any] = {"mask": Mask("float", "everything")}
-    return [
-        case(f"gradients/{'_and_'.join(names)}_alone", "these gradients alone", batch=2,
-            gradient_of=tuple(letters[name] for name in names), **(bias if "mask" in names else {}))
-        for names in ("qv", "qk", "kv", ("q", "mask"), ("v", "mask"))
-    ]  # fmt: skip
-
-
-def layouts() -> Sequence[Case]:
-    """Strides of 0 along one axis, time before items, and slices beyond a tile."""
-    strides = partial(case, batch=3, queries=6)
-    expanded = {f"expanded_{axis}": f"stride 0 along {axis}" for axis in ("items", "heads", "last")}
-    words = {**expanded, "time_major": "(s, b, h, e) in memory"}
-    return [
-        *(strides(f"layout/{name}_{layout}", f"{name}: {words[layout]}", layout={name: layout})
-            for name in INPUTS for layout in words),
-        *(strides(f"layout/output_gradient_{layout}", f"output gradient: {words[layout]}", gradient_of=INPUTS,
-            layout={"output_gradient": layout}) for layout in words),
-        *(strides(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words[layout]}", mask=Mask(kind, pattern),
-            layout={"attn_mask": layout}) for kind, pattern, layout in
-            (("float", "random", "expanded_items"), ("bool", "random", "expanded_items"),
-             ("float", "random", "expanded_heads"), ("bool", "random", "time_major"),
-             ("float", "everything", "expanded_last"), ("bool", "empty_rows", "expanded_last"))),
-        case("layout/long_output_gradient_sliced", "output gradient: a slice of a larger tensor, across tiles",
-            queries=130, keys=20, gradient_of=INPUTS, layout={"output_gradient": "sliced"}),
-    ]  # fmt: skip
-
-
 def types() -> Sequence[Case]:
     """Numbers as callers compute them."""
     bias = case("mask_gradient/parameter", "a learned bias is an nn.Parameter", mask=Mask("float", "everything"),
@@ -188,5 +157,4 @@ def cases() -> list[Case]:
     """All of them."""
     return [
         *whole_tiles(), *lengths(), *groups(), *widths(), *counts(), *nothing(), *precision(), *history(), *types(),
-        *together(), *layouts()
     ]  # fmt: skip

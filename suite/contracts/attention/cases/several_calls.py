@@ -56,11 +56,9 @@ class CallSequence(PerCallCase):
             "one tensor": ("one tensor in several roles",) if any(call.same_tensor for call in calls) else (),
             HOW: () if all(call.grad_mode for call in calls) else ("without grad mode",),
         }
-        merged: dict[str, tuple[str, ...]] = {}
-        for traits in (*(part.traits(dtype) for part in made), of_calls):
-            for topic, phrases in traits.items():
-                merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *phrases)))
-        return merged
+        every = [*(part.traits(dtype) for part in made), of_calls]
+        topics = dict.fromkeys(topic for traits in every for topic in traits)
+        return {topic: tuple(dict.fromkeys(p for traits in every for p in traits.get(topic, ()))) for topic in topics}
 
 
 class RepeatedCall(ChangedCase):
@@ -72,12 +70,10 @@ class RepeatedCall(ChangedCase):
     def verdict(self, calls: Calls, replies: Replies, expected: tuple[Any, bool]) -> Verdict:
         due, promised = expected
         verdict = self.base.verdict(calls, replies, due)
-        complaint = differing(replies) if promised and verdict.status == Status.PASSED else ""
-        return (
-            Verdict(Status.FAILED, f"{complaint}; repeated_calls is declared to be equal_bits")
-            if complaint
-            else verdict
-        )
+        if not promised or verdict.status != Status.PASSED or not (name := _differing(replies)):
+            return verdict
+        says = f"the bits of the {name} differ from call to call; repeated_calls is declared to be equal_bits"
+        return Verdict(Status.FAILED, says)
 
     def counts(self, expected: tuple[Any, bool]) -> bool:
         return self.base.counts(expected[0])
@@ -86,17 +82,13 @@ class RepeatedCall(ChangedCase):
         return self.base.alike(calls, replies, theirs, expected[0])
 
 
-def differing(replies: Replies) -> str:
-    """The first difference in bits between replies to the same call, in words; or empty."""
-    first = replies[0]
-    for number, reply in enumerate(replies[1:], start=2):
-        pairs = {"output": (reply.output, first.output)} | {
-            f"gradient of {name}": (reply.gradients[name], gradient) for name, gradient in first.gradients.items()
-        }
-        for name, (now, before) in pairs.items():
-            if now is not None and before is not None and (count := int((now != before).sum())):
-                numbers = f"{count} of {now.numel()} numbers of the {name}"
-                return f"call {number} of {len(replies)}: {numbers} differ from call 1's"
+def _differing(replies: Replies) -> str:
+    """The output or gradient that is not the same in all replies; or empty."""
+    first, *others = ({"output": reply.output, **reply.gradients} for reply in replies)
+    for name, tensor in first.items():
+        for again in (other[name] for other in others):
+            if tensor is not None and again is not None and not torch.equal(tensor, again):
+                return name
     return ""
 
 

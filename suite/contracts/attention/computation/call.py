@@ -57,12 +57,6 @@ class AttentionCall:
         return {"query": self.query, "key": self.key, "value": self.value, **options}
 
     @property
-    def unmasked(self) -> AttentionCall:
-        """The same call without arguments that hide keys or are added to scores."""
-        arguments = [f.argument for f in feature.features() if f.argument and (f.visible or f.added)]
-        return self.but(**{argument.name: argument.default for argument in arguments})
-
-    @property
     def rank(self) -> int:
         return self.query.dim()
 

@@ -1,7 +1,7 @@
 """The forward pass in steps that a mutant may replace: the dense formula, and tiles with an online softmax.
 
 `Dense` writes the formula down, `Tiled` streams over tiles of keys, `Whole` is the attention as one step; `Backward`
-and `Recomputed` in gradients.py have gradients of their own. All walk the stages of the features. A mutant is one of
+in gradients.py has gradients of its own. All walk the stages of the features. A mutant is one of
 them with one step replaced, either a step of its own or one that a feature names:
 
     MUTANTS = mutants(
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases import Conventions, Mutant
@@ -166,16 +166,16 @@ class MutatedComputation:
 Condition = Callable[[AttentionCall], Any]
 
 
-def _more(size: str, count: int, call: AttentionCall) -> bool:
-    return bool(getattr(call, size) > count)
+def _beyond(size: str, count: int) -> Condition:
+    return lambda call: getattr(call, size) > count
 
 
-def _on_threads(count: int, call: AttentionCall) -> bool:
-    return bool(torch.get_num_threads() == count)
+def _on_threads(count: int) -> Condition:
+    return lambda call: torch.get_num_threads() == count
 
 
-def _in_groups(count: int, keys: int, call: AttentionCall) -> bool:
-    return call.heads == count * call.key_heads and call.keys > keys
+def _in_groups(count: int, keys: int) -> Condition:
+    return lambda call: call.heads == count * call.key_heads and call.keys > keys
 
 
 PLACES: Mapping[str, tuple[str, Condition]] = {
@@ -195,52 +195,41 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
     "without_gradient": ("if no gradient is wanted", lambda call: not call.wants_gradient),
     "at_whole_tiles": ("where queries and keys are multiples of 64",
         lambda call: bool(call.queries and call.keys) and call.queries % 64 == 0 == call.keys % 64),
-    **{f"beyond_{n}_keys": (f"beyond {n} keys", partial(_more, "keys", n)) for n in (4096, 8192, 32768)},
-    **{f"beyond_{n}_queries": (f"beyond {n} queries", partial(_more, "queries", n)) for n in (4096, 32768)},
-    "beyond_64_heads": ("with more than 64 heads", partial(_more, "heads", 64)),
+    **{f"beyond_{n}_keys": (f"beyond {n} keys", _beyond("keys", n)) for n in (4096, 8192, 32768)},
+    **{f"beyond_{n}_queries": (f"beyond {n} queries", _beyond("queries", n)) for n in (4096, 32768)},
+    "beyond_64_heads": ("with more than 64 heads", lambda call: call.heads > 64),
     "beyond_32_items": ("with more than 32 items", lambda call: call.rank == 4 and call.query.shape[0] > 32),
     "beyond_the_grid": ("with more than 65,535 matrices", lambda call: call.query.shape[:-2].numel() > 65535),
-    **{f"on_{n}_threads": (f"on {n} threads", partial(_on_threads, n)) for n in (4, 6, 8)},
+    **{f"on_{n}_threads": (f"on {n} threads", _on_threads(n)) for n in (4, 6, 8)},
     **{
-        f"in_groups_of_{n}{name}": (f"with {n} query heads to a key head{words}", partial(_in_groups, n, keys))
+        f"in_groups_of_{n}{name}": (f"with {n} query heads to a key head{words}",
+            _in_groups(n, keys))
         for n in (3, 5, 6, 7, 12, 16)
         for name, words, keys in (("", "", 0), ("_over_16_keys", " and more than 16 keys", 16))
     },
     "of_numpy": ("if it is a number of numpy", lambda call: type(call["scale"]).__module__ == "numpy"),
     "that_is_a_parameter": ("if it is a parameter", lambda call: isinstance(call["attn_mask"], torch.nn.Parameter)),
-    "that_is_no_float": ("if its type is neither int nor float",
-        lambda call: call["scale"] is not None and type(call["scale"]) not in (int, float)),
     "without_keys": ("without keys", lambda call: not call.keys),
     "without_queries": ("without queries", lambda call: not call.queries),
-    "with_mask_and_no_items": ("with a mask, where there are no items",
-        lambda call: call["attn_mask"] is not None and 0 in call.query.shape[:-2]),
-    "with_dropout_and_no_keys": ("without keys, with dropout", lambda call: not call.keys and call["dropout_p"] > 0),
-    "in_a_window_without_keys": ("without keys, in a window",
-        lambda call: not call.keys and call["window"] is not None),
-    "for_gradients_of_groups_without_keys": ("without keys, with grouped heads and gradients",
-        lambda call: not call.keys and call.grouped and call.wants_gradient),
-    "without_queries_and_keys": ("without keys and queries", lambda call: not call.keys and not call.queries),
-    "when_causal_without_keys": ("without keys, under causal", lambda call: not call.keys and call["is_causal"]),
-    "for_groups_without_queries": ("without queries, with grouped heads",
-        lambda call: not call.queries and call.grouped),
+    "without_items": ("without items", lambda call: 0 in call.query.shape[:-2]),
 }  # fmt: skip
 """The calls for which implementations have paths of their own, each in words."""
 
 
-def at(place: str) -> Condition:
-    """Whether a call is in a place."""
-    return PLACES[place][1]
+def _place(name: str) -> tuple[str, Condition]:
+    """A place in words, and whether a call is there; `when_causal_and_without_keys` is where both are."""
+    parts = [PLACES[part] for part in name.split("_and_")]
+    return " and ".join(words for words, _ in parts), lambda call: all(here(call) for _, here in parts)
 
 
 def in_places(
     name: str, says: str, mistake: Callable[[Condition], Function | StepChange], *places: str
 ) -> dict[str, Mutation]:
     """One mistake in several places; each place completes the name and the sentence."""
-    sources = {"for_one_query": "decoding paths", "without_grad_mode": "paths for evaluation",
-        "without_gradient": "kernels that take evaluation for granted", "without_keys": "flash-attention issue 2470",
-        "without_queries": "flash-attention issue 2470"}  # fmt: skip
-    return {f"{name}_{place}": Mutation(f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""),
-        family=name) for place in places}  # fmt: skip
+    sources = dict.fromkeys(("without_keys", "without_queries"), "flash-attention issue 2470")
+    found = {place: _place(place) for place in places}
+    return {f"{name}_{place}": Mutation(f"{says} {words}", mistake(here), sources.get(place, ""), family=name)
+        for place, (words, here) in found.items()}  # fmt: skip
 
 
 def unless(seen: Callable[[Grid, AttentionCall], Any]) -> Callable[[Condition], Function]:
@@ -367,7 +356,8 @@ class Tiled(Computation):
         keep = multiplier(query.new_empty(call.scores_shape), call)
         rows, logarithms = [], []
         for bounds in self.query_bounds(call.queries, self.query_tile):
-            parts = [self.stream(call, (query, key, value), keep, bounds, half) for half in self.halves(call.keys)]
+            halves = (0, call.keys // 2), (call.keys // 2, call.keys)
+            parts = [self.stream(call, (query, key, value), keep, bounds, half) for half in halves]
             whole = self.merge(self.join_sinks(parts, query[..., slice(*bounds), :], call))
             rows.append(self.normalise(whole))
             logarithms.append(self.logarithm(whole))
@@ -395,7 +385,6 @@ class Tiled(Computation):
         return self.accumulate(self.rescale(before, largest), tile)
 
     query_bounds = staticmethod(lambda count, tile: tiles(0, count, tile))
-    halves = staticmethod(lambda count: [(0, count // 2), (count // 2, count)])
     key_bounds = staticmethod(lambda start, stop, tile: tiles(start, stop, tile))
 
     @staticmethod

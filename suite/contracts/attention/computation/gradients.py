@@ -1,9 +1,9 @@
-"""The backward pass in steps that a mutant may replace: its own formulas, or a second forward pass."""
+"""The backward pass in steps that a mutant may replace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,23 +27,6 @@ Gradients = dict[str, "Tensor | None"]
 """By input: query, key, value and the arguments that are tensors. None where no gradient is wanted."""
 
 
-class OwnGradient(Computation):
-    """A computation with a backward pass of its own."""
-
-    def __call__(self, call: AttentionCall) -> Any:
-        check(call)
-        inputs = call.tensors
-        return _autograd_function().apply(self, call, tuple(inputs), *inputs.values())
-
-    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Any, Any]:
-        """The result, and the state for the backward pass; `wanted` are the inputs that want a gradient."""
-        raise NotImplementedError
-
-    def backward(self, saved: Any, *gradient: Tensor) -> Gradients:
-        """The gradients of the inputs, given the output's, and that of a second result."""
-        raise NotImplementedError
-
-
 @cache
 def _autograd_function() -> Any:
     """The autograd function that runs a computation's own passes."""
@@ -51,7 +34,7 @@ def _autograd_function() -> Any:
     class WithOwnGradient(torch.autograd.Function):
         @staticmethod
         def forward(
-            ctx: Any, computation: OwnGradient, call: AttentionCall, names: tuple[str, ...], *inputs: Tensor
+            ctx: Any, computation: Backward, call: AttentionCall, names: tuple[str, ...], *inputs: Tensor
         ) -> Any:
             wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[3:], strict=True) if need)
             output, ctx.state = computation.forward(call, wanted)
@@ -66,9 +49,9 @@ def _autograd_function() -> Any:
     return WithOwnGradient
 
 
-@dataclass(frozen=True)
+@dataclass
 class Saved:
-    """The state of `Backward`, in the accumulator's dtype and with the query's heads."""
+    """The state of `Backward` from its forward pass, in the accumulator's dtype and with the query's heads."""
 
     call: AttentionCall
     query: Tensor  # ... h l e
@@ -88,10 +71,15 @@ class Flow(NamedTuple):
     products: Tensor
 
 
-class Backward(OwnGradient):
+class Backward(Computation):
     """The dense formula with a gradient computed by hand."""
 
     own_gradient = True
+
+    def __call__(self, call: AttentionCall) -> Any:
+        check(call)
+        inputs = call.tensors
+        return _autograd_function().apply(self, call, tuple(inputs), *inputs.values())
 
     output_gradient = formula(lambda gradient, saved: gradient.to(saved.value.dtype))
     weights = formula(lambda saved: saved.weights)
@@ -105,18 +93,21 @@ class Backward(OwnGradient):
     # ... h s v
     value_gradient = formula(lambda kept_weights, d_output, saved: kept_weights.transpose(-1, -2) @ d_output)
     deliver = staticmethod(lambda gradients, saved: gradients)
+    save = staticmethod(lambda saved: saved)  # at the end of the forward pass
+    forget = staticmethod(lambda saved: None)  # at the end of the backward pass
 
     def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Any, Saved]:
+        """The result, and the state for the backward pass; `wanted` are the inputs that want a gradient."""
         query, key, value = Dense.widen(call)
         key, value = correct.spread(key, value, call)
         scores = forward_scores(call, query, key)
         weights = Dense.softmax(scores, call)[..., : call.keys]
         keep = multiplier(weights, call)
         saved = Saved(call, query, key, value, weights, keep, scores, wanted)
-        return self.result(((weights * keep) @ value).to(call.query.dtype), scores, call), saved
+        return self.result(((weights * keep) @ value).to(call.query.dtype), scores, call), self.save(saved)
 
     def backward(self, saved: Saved, *gradient: Tensor) -> Gradients:
-        """The gradients of all inputs, in the query's dtype."""
+        """The gradients of all inputs, in the query's dtype, given the output's, and that of a second result."""
         with torch.no_grad():
             gradients: Gradients = dict.fromkeys(saved.call.tensors)
             weights, keep = self.weights(saved), self.keep(saved)
@@ -139,6 +130,7 @@ class Backward(OwnGradient):
             dtype = saved.call.query.dtype
             gradients = {name: None if tensor is None else tensor.to(dtype) for name, tensor in gradients.items()}
             delivered: Gradients = self.deliver(gradients, saved)
+            self.forget(saved)
             return delivered
 
     def through_scores(self, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
@@ -175,47 +167,3 @@ def forward_weights(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
 def forward_scores(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
     """The scores of the softmax, of the same queries and keys."""
     return correct.with_sinks(correct.score(Dense.products(query, key), call, call.grid()), call)
-
-
-@dataclass
-class Memory:
-    """The state of `Recomputed`: the call, and the state of the random source before its forward pass."""
-
-    call: AttentionCall
-    state: Tensor
-
-
-class Recomputed(OwnGradient):
-    """The dense formula with a backward pass that runs the forward pass again, from what was `kept`."""
-
-    keep = staticmethod(Memory)  # (call, state) → memory
-    restore = staticmethod(lambda state: torch.set_rng_state(state))  # after the backward pass, the state before it
-    deliver = staticmethod(lambda gradients, call: gradients)
-    forget = staticmethod(lambda memory: None)  # after the backward pass
-
-    def forward(self, call: AttentionCall, wanted: frozenset[str]) -> tuple[Any, tuple[Memory, frozenset[str]]]:
-        memory = self.keep(call, torch.get_rng_state())
-        return correct(call), (memory, wanted)
-
-    def backward(self, saved: tuple[Memory, frozenset[str]], *gradient: Tensor) -> Gradients:
-        """The gradients of the inputs that want one."""
-        (memory, wanted), before = saved, torch.get_rng_state()
-        torch.set_rng_state(memory.state)
-        with torch.enable_grad():
-            call = _renewed(memory.call)
-            again = correct(call)
-        inputs = call.tensors
-        results = torch.autograd.grad(again, [inputs[name] for name in wanted], gradient, allow_unused=True)
-        self.restore(before)
-        gradients: Gradients = self.deliver(dict(zip(wanted, results, strict=True)), memory.call)
-        self.forget(memory)
-        return gradients
-
-
-def _renewed(call: AttentionCall) -> AttentionCall:
-    """The call with tensors that are leaves of a graph of their own."""
-    leaves: dict[str, Any] = {
-        name: tensor.detach().requires_grad_(tensor.is_floating_point()) for name, tensor in call.tensors.items()
-    }
-    inputs = {name: leaves.pop(name) for name in ("query", "key", "value")}
-    return replace(call.but(**leaves), **inputs)

@@ -116,15 +116,6 @@ def _visible(grid: Grid, call: AttentionCall) -> Tensor:
     return grid.j <= grid.i  # type: ignore[no-any-return]
 
 
-def _by_shown_keys(grid: Grid, call: AttentionCall) -> Tensor:
-    """Positions of keys are counted among those that a boolean mask shows."""
-    mask = call["attn_mask"]
-    if mask is None or mask.is_floating_point():
-        return _visible(grid, call)
-    shown = mask.expand(*mask.shape[:-1], grid.keys)
-    return shown.cumsum(-1) - 1 <= grid.i  # type: ignore[no-any-return]
-
-
 _unless = unless(_visible)
 GROUPS_OF_FOUR = "the causal mask is the same for each group of four queries: the future leaks"
 VISIBLE = mutants(
@@ -151,19 +142,11 @@ VISIBLE = mutants(
             lambda grid, call: _visible(grid, call) | (grid.i >= 64)),
         **in_places("ignores_causal", "is_causal is ignored", _unless, "with_mask", "with_fewer_queries",
             "with_more_queries", "for_one_query", "when_grouped", "with_dropout", "in_rank_2"),
-        "counts_causal_among_shown_keys": Mutation(
-            "the mask comes before causal: hidden keys are removed, and positions are counted among the others",
-            _by_shown_keys, "padding removed before a kernel of packed sequences"),
         "slides_a_window_of_32": Mutation("only the last 32 keys are seen: a sliding window",
             lambda grid, call: _visible(grid, call) & (grid.j > grid.i - 32), "transformers issue 39408"),
-        "forgets_causal_of_one_tensor": Mutation(
-            "where one tensor is query, key and value, a fast path forgets the causal mask",
-            _unless(lambda call: call.query is call.key)),
     },
     fill={"zeroes_future_scores": Mutation("masked scores become 0 instead of −∞",
         lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle")},
-    receive={"ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal",
-        lambda call: call.but(dropout_p=0.0) if call["is_causal"] else call)},
 )  # fmt: skip
 BACKWARD = mutants(Backward, weights={"backward_ignores_causal": Mutation("the backward ignores is_causal",
     ignoring("is_causal", False))})  # fmt: skip

@@ -69,13 +69,11 @@ def expand_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor
 
 def sum_group(gradient: Tensor, saved: Saved) -> Tensor:
     """From the query's heads to the key's."""
-    return by_group(gradient, saved.call).sum(-3) if saved.call.grouped else gradient  # ... g s e|v
-
-
-def by_group(gradient: Tensor, call: AttentionCall) -> Tensor:
-    """The query's heads as groups of the key's: ... g h/g s e|v."""
+    if not saved.call.grouped:
+        return gradient
     *lead, heads, keys, width = gradient.shape
-    return gradient.reshape(*lead, call.key_heads, heads // call.key_heads, keys, width)
+    key_heads = saved.call.key_heads
+    return gradient.reshape(*lead, key_heads, heads // key_heads, keys, width).sum(-3)  # ... g s e|v
 
 
 # Cases
@@ -115,21 +113,14 @@ def cases() -> Sequence[Case]:
 # Mistakes
 
 
-def _picked(key: Tensor, value: Tensor, heads: int, key_head: Any, value_head: Any = None) -> tuple[Tensor, Tensor]:
-    """The key and value heads of each query head, by functions of its number, if heads are grouped."""
-    if key.dim() == 2 or key.shape[-3] == heads:
-        return expand_heads(key, value, heads)
-    expanded = expand_heads(key, value, heads)
-    keys, values = ([which(head) for head in range(heads)] if which else None for which in (key_head, value_head))
-    return (key[..., keys, :, :] if keys else expanded[0], value[..., values, :, :] if values else expanded[1])
-
-
-def _read(which: Any) -> Any:
-    """Read key head `which(head, g)` for each query head, and the values' head likewise."""
+def _read(which: Callable[[int, int], int]) -> Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]:
+    """Query head `head` reads the key and value head `which(head, g)`, if heads are grouped."""
 
     def step(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-        chosen = lambda head: which(head, key.shape[-3])  # noqa: E731
-        return _picked(key, value, heads, chosen, chosen)
+        if key.dim() == 2 or key.shape[-3] == heads:
+            return key, value
+        chosen = [which(head, key.shape[-3]) for head in range(heads)]
+        return key[..., chosen, :, :], value[..., chosen, :, :]
 
     return step
 
@@ -139,8 +130,6 @@ SOURCES = mutants(
     expand_heads={
         "tiles_key_heads": Mutation("query head i reads key head i mod g: tiled instead of interleaved",
             _read(lambda head, g: head % g), "onnx issue 7274"),
-        "tiles_value_heads_only": Mutation("the keys' heads are interleaved but the values' are tiled",
-            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3])),
         "reads_first_key_head": Mutation("with grouped heads, all query heads read the first key head",
             _read(lambda head, g: 0), "multi-query paths"),
         "assumes_groups_of_two": Mutation("with grouped heads, a group is taken to be two query heads",
@@ -182,9 +171,6 @@ BACKWARD = mutants(
         "averages_gradients_of_group": Mutation(
             "the gradients of a key head are averaged over its query heads, not summed",
             lambda gradient, saved: sum_group(gradient, saved) * (saved.call.key_heads / max(saved.call.heads, 1))),
-        "keeps_last_gradient_of_group": Mutation(
-            "only the last query head of a group reaches the gradients of its key head",
-            lambda gradient, saved: by_group(gradient, saved.call)[..., -1, :, :] if saved.call.grouped else gradient),
     },
 )  # fmt: skip
 

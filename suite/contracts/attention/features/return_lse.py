@@ -11,10 +11,9 @@ from attnsuite.cases import Call, Case
 from attnsuite.cases.changes import rounded
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tiled, largest_of
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved, forward_scores
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step
-from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import np, torch
 from attnsuite.contracts.attention.masks import Mask
 
@@ -142,6 +141,10 @@ def _of(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Tensor, A
     return step
 
 
+def _ignoring(name: str, off: Any) -> Callable[[Tensor, AttentionCall], Tensor]:
+    return _of(lambda call: call.but(**{name: off}))
+
+
 def _changed(change: Callable[..., Tensor]) -> Callable[[Tensor, AttentionCall], Tensor]:
     """The log-sum-exp, changed; `change` may take the scores and the call, too."""
     return lambda scores, call: change(logsumexp(scores), scores, call)
@@ -149,11 +152,6 @@ def _changed(change: Callable[..., Tensor]) -> Callable[[Tensor, AttentionCall],
 
 def _for_empty_rows(number: float) -> Callable[[Tensor, AttentionCall], Tensor]:
     return _changed(lambda logs, scores, call: logs.masked_fill(logs == -math.inf, number))
-
-
-def _without_bias(call: AttentionCall) -> AttentionCall:
-    mask = call["attn_mask"]
-    return call if mask is None or not mask.is_floating_point() else call.but(attn_mask=mask > -math.inf)
 
 
 def _dropped(logs: Tensor, scores: Tensor, call: AttentionCall) -> Tensor:
@@ -164,51 +162,31 @@ def _dropped(logs: Tensor, scores: Tensor, call: AttentionCall) -> Tensor:
     return logsumexp(scores.masked_fill(~kept, -math.inf))
 
 
-def _with_unscaled_largest(logs: Tensor, scores: Tensor, call: AttentionCall) -> Tensor:
-    largest = largest_of(scores)[..., 0]
-    return logs - largest + largest / (factor(call) or 1.0)
-
-
 IF_MEANT = "if that is meant, declare conventions="
 FORWARD = mutants(
     Dense,
     lse={
         "lse_in_base_2": Mutation(f'the log-sum-exp is in base 2; {IF_MEANT}{{"lse_base": "2"}}',
             _changed(lambda logs, scores, call: logs / math.log(2)), "flashinfer; pytorch issue 181645"),
-        "lse_in_base_10": Mutation("the log-sum-exp is in base 10",
-            _changed(lambda logs, scores, call: logs / math.log(10))),
         "lse_times_ln_2": Mutation("the log-sum-exp is multiplied by ln 2, though it is in base e",
             _changed(lambda logs, scores, call: logs * math.log(2)), "pytorch issue 181645"),
         "lse_before_mask": Mutation("the log-sum-exp is taken over all keys, the hidden ones too",
-            _of(lambda call: call.unmasked)),
-        "lse_ignores_window": Mutation("the log-sum-exp ignores the window", _of(lambda call: call.but(window=None))),
-        "lse_ignores_causal": Mutation("the log-sum-exp ignores is_causal",
-            _of(lambda call: call.but(is_causal=False))),
-        "lse_before_bias": Mutation("the log-sum-exp is taken before the bias is added", _of(_without_bias)),
+            _of(lambda call: call.but(attn_mask=None, is_causal=False, window=None))),
         "lse_after_dropout": Mutation("the log-sum-exp is taken over the weights that dropout keeps",
             _changed(_dropped)),
         "lse_without_scale": Mutation("the log-sum-exp is that of scores that are not scaled",
             _of(lambda call: call.but(scale=1.0))),
-        "lse_with_default_scale": Mutation("the log-sum-exp is that of scores scaled by 1/√d, whatever the scale",
-            _of(lambda call: call.but(scale=None))),
-        "lse_without_softcap": Mutation("the log-sum-exp is that of scores without the soft cap",
-            _of(lambda call: call.but(softcap=None))),
-        "lse_without_sinks": Mutation("the log-sum-exp lacks the sink", _of(lambda call: call.but(sinks=None))),
+        **{f"lse_ignores_{name}": Mutation(f"the log-sum-exp ignores {name}",
+            _ignoring(name, off)) for name, off in (("window", None), ("is_causal", False),
+            ("softcap", None), ("sinks", None), ("scale", None))},
         "lse_without_largest": Mutation("the largest score, which was subtracted, is not added to the log-sum-exp",
             _changed(lambda logs, scores, call: logs - largest_of(scores)[..., 0])),
-        "lse_adds_unscaled_largest": Mutation("the largest score is added to the log-sum-exp without its scale",
-            _changed(_with_unscaled_largest)),
-        "lse_is_largest": Mutation("the largest score is returned for the log-sum-exp",
-            lambda scores, call: largest_of(scores)[..., 0]),
         "lse_is_sum": Mutation("the sum of the exponentials is returned without its logarithm",
             _changed(lambda logs, scores, call: logs.exp())),
         "lse_of_last_part": Mutation("the log-sum-exp is that of the last half of the keys",
             lambda scores, call: logsumexp(scores[..., call.keys // 2 :]), "split-KV kernels"),
-        "lse_negated": Mutation("the log-sum-exp has the wrong sign", _changed(lambda logs, scores, call: -logs)),
         "lse_is_zero": Mutation("the log-sum-exp is not written: all zeros",
             _changed(lambda logs, scores, call: torch.zeros_like(logs)), "attention-gym issue 37"),
-        "lse_of_first_head": Mutation("all heads get the log-sum-exp of the first",
-            _changed(lambda logs, scores, call: logs[..., :1, :].expand_as(logs) if logs.dim() > 1 else logs)),
         "lse_rounded_to_half": Mutation("the log-sum-exp is rounded to bfloat16 before it is widened",
             with_result(lambda logs: rounded(torch.bfloat16)(logs)), dtypes=("float32", "float16")),
         "lse_with_heads_last": Mutation("the log-sum-exp has the axes … l h instead of … h l",
@@ -225,19 +203,12 @@ FORWARD = mutants(
 )  # fmt: skip
 
 
-@Tiled.instead("logarithm", "the log-sum-exp is that of the last tile's running largest: its sum is left out")
-def lse_lacks_sum_of_tiles(part: Partial) -> Tensor:
-    return part.largest
-
-
 BACKWARD = mutants(
     Backward,
     lse_gradient={
         "sends_no_gradient_through_lse": Mutation(
             'no gradient flows through the log-sum-exp; if that is meant, declare lacks={"lse_gradient": …}',
             lambda gradient, saved: gradient * 0, "flash-attention returns it without a graph"),
-        "negates_gradient_through_lse": Mutation("the gradient through the log-sum-exp has the wrong sign",
-            lambda gradient, saved: -gradient),
         "scales_gradient_through_lse": Mutation("the gradient through the log-sum-exp is that of one in base 2",
             lambda gradient, saved: gradient / math.log(2)),
     },

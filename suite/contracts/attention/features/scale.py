@@ -10,15 +10,13 @@ from attnsuite.cases import Case
 from attnsuite.cases.case import Traits
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places, largest_of, normalised
+from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.lazily import torch
 from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
 
 
@@ -85,7 +83,7 @@ def cases() -> Sequence[Case]:
 # Mistakes
 
 
-def _by_default(wrong: Any) -> Any:
+def by_default(wrong: Callable[[AttentionCall], float]) -> Callable[[AttentionCall], float]:
     """A mistake in the default alone."""
     return lambda call: wrong(call) if call["scale"] is None else factor(call)
 
@@ -98,15 +96,6 @@ def _ignored(where: Condition) -> Callable[[AttentionCall], float]:
 def _if_given(wrong: Any) -> Any:
     """A mistake in a given scale alone."""
     return lambda call: factor(call) if call["scale"] is None else wrong(call)
-
-
-@Dense.instead("softmax", "a negative scale overflows: the largest score is taken before scaling",
-    source="pytorch issue 105190")  # fmt: skip
-def shifts_by_smallest_for_negative_scale(scores: Tensor, call: AttentionCall) -> Tensor:
-    if factor(call) >= 0:
-        return Dense.softmax(scores, call)
-    shift = -largest_of(-scores)
-    return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
 
 
 BACKWARD = mutants(
@@ -132,33 +121,31 @@ BACKWARD = mutants(
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 ERROR = {"float64": 512, "float32": 512, "float16": 48, "bfloat16": 48}
 """By how many roundoffs the scale is off: 3 to 9 bounds of a peaked softmax over 16 to 128 keys of width 64."""
-LONG_ERROR = {"float64": 8192, "float32": 8192, "float16": 48, "bfloat16": 48}
-"""The same beyond 512 keys."""
 
 
-def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Mutation:
-    """A factor that is off in one dtype, beyond a number of keys."""
-    wrong = 1 + error * ROUNDOFF[dtype]
-    says = f"in {dtype}{where}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
-
-    def scaled(call: AttentionCall) -> float:
-        here = call.keys > beyond and str(call.query.dtype) == f"torch.{dtype}"
-        return factor(call) * (wrong if here else 1.0)
-
-    return Mutation(says, scaled, dtypes=(dtype,))
+def _off(dtype: str) -> Mutation:
+    """A factor that is off in one dtype."""
+    wrong = 1 + ERROR[dtype] * ROUNDOFF[dtype]
+    says = f"in {dtype}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
+    return Mutation(
+        says,
+        lambda call: factor(call) * (wrong if str(call.query.dtype) == f"torch.{dtype}" else 1.0),
+        dtypes=(dtype,),
+    )
 
 
 BARELY = mutants(
     Dense,
     factor={
-        **in_places("ignores_scale", "a given scale is ignored", _ignored, "with_mask", "when_causal"),
+        **in_places("ignores_scale", "a given scale is ignored", _ignored, "with_mask", "when_causal",
+            "when_grouped"),
         "ignores_integer_scale": Mutation("a scale that is no float is ignored",
             _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),
             "bindings that check for a double"),
-        "unscaled": Mutation("the scores are not divided by √d", _by_default(lambda call: 1.0),
+        "unscaled": Mutation("the scores are not divided by √d", by_default(lambda call: 1.0),
             "documents: doc-000 E1"),
         "divides_by_width": Mutation("the scores are divided by d instead of √d",
-            _by_default(lambda call: 1 / call.width)),
+            by_default(lambda call: 1 / call.width)),
         "ignores_scale": Mutation("a given scale is ignored, 1/√d is always used", default,
             "vendor kernels without a scale argument"),
         "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores",
@@ -168,11 +155,11 @@ BARELY = mutants(
         "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them",
             _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
         "scales_by_value_width": Mutation("the default scale is 1/√dv, from the width of the values",
-            _by_default(lambda call: call.value_width**-0.5)),
+            by_default(lambda call: call.value_width**-0.5)),
         "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·d), from the width of all heads together",
-            _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
+            by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
         "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8",
-            _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
+            by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
         "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale",
             lambda call: call["scale"] or default(call), "the idiom `scale or 1/√d`"),
         "takes_root_of_scale": Mutation("a negative scale gives NaN: query and key are each multiplied by its root",
@@ -182,18 +169,12 @@ BARELY = mutants(
         "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda call: min(factor(call), 1.0)),
         "rounds_scale_to_half": Mutation("the scale is rounded to float16",
             lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
-        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped",
-            lambda call: default(call) if call.grouped else factor(call)),
-        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped",
-            _by_default(lambda call: 1.0 if call.grouped else default(call))),
         "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights",
             lambda call: 0.0 if call.width == 1 else factor(call)),
         "unscaled_without_grad_mode": Mutation("without grad mode the scores are not scaled",
             lambda call: 1.0 if not torch.is_grad_enabled() and call["scale"] is None else factor(call),
             "flash-attention issue 1406"),
-        **{f"scale_off_by_a_little_in_{dtype}": _off(dtype, "", error) for dtype, error in ERROR.items()},
-        **{f"scale_off_beyond_512_keys_in_{dtype}": _off(dtype, " and beyond 512 keys", error, 512)
-            for dtype, error in LONG_ERROR.items()},
+        **{f"scale_off_by_a_little_in_{dtype}": _off(dtype) for dtype in ERROR},
     },
 )  # fmt: skip
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case
 from attnsuite.cases.changes import rounded
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mutants import Mutation, mutants, with_result
+from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Condition, Dense, Tiled, in_places
+from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Hooks, Levels, Step
 from attnsuite.contracts.attention.features.scale import factor
@@ -219,8 +219,6 @@ FORWARD = mutants(
         "ignores_sinks": Mutation("the sinks are ignored", _unless(lambda call: True), "vllm-metal PR 550"),
         "scales_sinks": Mutation("the sinks are multiplied by the scale",
             _changed(lambda logits, call: logits * factor(call))),
-        "divides_sinks_by_scale": Mutation("the sinks are divided by the scale",
-            _changed(lambda logits, call: logits / (factor(call) or 1.0))),
         "caps_sinks": Mutation("the sinks are capped with the scores",
             _changed(lambda logits, call: logits if call["softcap"] is None
             else softcap(logits, call["softcap"], call, call.grid())), "rocm-libraries PR 12229"),
@@ -228,14 +226,8 @@ FORWARD = mutants(
             _changed(lambda logits, call: logits + math.log(2)), "rocm-libraries PR 12229"),
         "takes_sinks_per_key_head": Mutation("query heads that share a key head share its sink",
             _changed(_of_key_heads)),
-        "takes_sink_of_first_head": Mutation("all heads have the sink of the first",
-            _changed(lambda logits, call: logits[:1].expand_as(logits))),
-        "takes_sinks_in_base_2": Mutation("the sinks are taken in base 2, the scores in base e",
-            _changed(lambda logits, call: logits * math.log(2))),
         "takes_sinks_as_zero": Mutation("every sink is taken to be 0: 1 is added to the sum",
             _changed(lambda logits, call: torch.zeros_like(logits)), "softmax-one"),
-        "adds_sinks_without_exponential": Mutation("the logit itself is added to the sum, not its exponential",
-            _changed(lambda logits, call: logits.clamp(min=0).log())),
         "gives_nan_without_sinks": Mutation("a sink of −∞ gives NaN",
             _changed(lambda logits, call: logits.masked_fill(logits == -math.inf, math.nan))),
         "rounds_sinks_to_half": Mutation("the sinks are rounded to bfloat16",
@@ -244,25 +236,10 @@ FORWARD = mutants(
     softmax={"multiplies_by_share_of_sinks": Mutation(
         "the output is multiplied by σ(sink − lse), the sink's share, not by that of the keys, σ(lse − sink)",
         _wrong_sigmoid, "torchtitan PR 2211")},
-    combine={"gives_mean_for_empty_row_despite_sinks": Mutation(
-        "a query that may attend to nothing gives the mean of the values, though it has a sink",
-        lambda weights, value, call: torch.where(((weights == 0).all(-1, keepdim=True) & (call["sinks"] is not None)),
-        value.mean(-2, keepdim=True), Dense.combine(weights, value, call)))},
-    receive={
-        "broadcasts_one_sink": Mutation("one sink is accepted for all query heads",
-            lambda call: call if call["sinks"] is None or call["sinks"].numel() != 1
-            else call.but(sinks=call["sinks"].expand(call.heads))),
-        "repeats_sinks_of_groups": Mutation("sinks of fewer heads are accepted and repeated",
-            lambda call: call if call["sinks"] is None or not 1 < call["sinks"].numel() < call.heads
-            else call.but(sinks=call["sinks"].repeat(call.heads)[: call.heads])),
-    },
+    receive={"repeats_sinks_of_groups": Mutation("sinks of fewer heads are accepted and repeated",
+        lambda call: call if call["sinks"] is None or call["sinks"].numel() >= call.heads
+        else call.but(sinks=call["sinks"].repeat(call.heads)[: call.heads]))},
 )  # fmt: skip
-
-
-@Tiled.instead("join_sinks", "the sink enters the sum once for each part of the keys", source="split-KV kernels")
-def joins_sinks_in_each_part(parts: Any, rows: Tensor, call: AttentionCall) -> Any:
-    joined = Tiled().join_sinks(parts, rows, call)
-    return [*joined, *joined[len(parts) :] * (len(parts) - 1)]
 
 
 BACKWARD = mutants(
@@ -270,12 +247,6 @@ BACKWARD = mutants(
     sink_gradient={
         "sends_no_gradient_to_sinks": Mutation("the gradient of the sinks is 0",
             lambda share, mean, saved: torch.zeros_like(share[0, :, 0])),
-        "negates_gradient_of_sinks": Mutation("the gradient of the sinks has the wrong sign",
-            with_result(lambda gradient: -gradient)),
-        "forgets_share_in_gradient_of_sinks": Mutation("the gradient of the sinks lacks the sinks' own weight",
-            lambda share, mean, saved: -mean.sum((0, -1))),
-        "sends_gradient_of_first_item_to_sinks": Mutation("the gradient of the sinks is that of the first item alone",
-            lambda share, mean, saved: -(share * mean)[:1].sum((0, -1))),
     },
 )  # fmt: skip
 

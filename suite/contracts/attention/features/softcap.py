@@ -12,7 +12,7 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Hooks, Levels, Step, Syntax, number_within
-from attnsuite.contracts.attention.features.scale import default, factor
+from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import np
 from attnsuite.contracts.attention.masks import Mask
 
@@ -166,20 +166,12 @@ FORWARD = mutants(
             "vllm issue 7419; sgl-kernel-xpu PR 491"),
         "multiplies_scores_by_tanh": Mutation("the soft cap is computed as S · tanh(S), not cap · tanh(S / cap)",
             _capped(lambda scores, cap: scores * scores.tanh()), "flash-attention PR 2402"),
-        "lacks_factor_of_softcap": Mutation("capped scores are tanh(S / cap), without the factor cap",
-            _capped(lambda scores, cap: (scores / cap).tanh())),
         "lacks_divisor_of_softcap": Mutation("capped scores are cap · tanh(S), without the division by cap",
             _capped(lambda scores, cap: cap * scores.tanh())),
-        "clamps_scores_to_softcap": Mutation("scores are clamped to ±cap, without a tanh",
-            _capped(lambda scores, cap: scores.clamp(-cap, cap))),
         "caps_unscaled_scores": Mutation("the soft cap comes before the scale: scale · cap · tanh(q·k / cap)",
             lambda scores, cap, call, grid: softcap(scores / (factor(call) or 1.0), cap, call, grid) * factor(call)),
-        "caps_by_scale_of_width": Mutation("under a soft cap a given scale is ignored, 1/√d is used",
-            lambda scores, cap, call, grid: softcap(scores * (default(call) / (factor(call) or 1.0)), cap, call, grid)),
         "caps_biased_scores": Mutation("the soft cap comes after the bias", _after_bias,
             "Tokamax's order; onnx issue 7865, onnxruntime issue 28215"),
-        "rounds_softcap_to_integer": Mutation("the soft cap is rounded to an integer of at least 1",
-            lambda scores, cap, call, grid: softcap(scores, max(int(cap), 1), call, grid)),
     },
     softmax={"caps_hidden_scores": Mutation("the soft cap comes after the mask: hidden keys have the score −cap",
         _after_mask, "onnx PR 7867")},
@@ -195,10 +187,6 @@ BACKWARD = mutants(
     softcap_slope={
         "backward_ignores_softcap": Mutation("the gradients lack the slope of the soft cap",
             with_result(lambda slope: slope * 0 + 1), "flash-attention issue 2466"),
-        "backward_subtracts_tanh": Mutation("the slope of the soft cap is taken to be 1 − tanh, not 1 − tanh²",
-            lambda scores, cap: 1 - (scores / cap).tanh()),
-        "backward_takes_tanh_of_capped_scores": Mutation("the slope of the soft cap is taken at the capped scores",
-            lambda scores, cap: softcap_slope(cap * (scores / cap).tanh(), cap)),
     },
 )  # fmt: skip
 

@@ -11,9 +11,9 @@ from attnsuite.cases.contract import mutants_in
 from attnsuite.contracts.attention import features
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled
-from attnsuite.contracts.attention.computation.gradients import Backward, Recomputed
+from attnsuite.contracts.attention.computation.gradients import Backward
 
-CONTROLS = {f"correct_{kind.__name__.lower()}": as_attention(kind()) for kind in (Dense, Tiled, Backward, Recomputed)}
+CONTROLS = {f"correct_{kind.__name__.lower()}": as_attention(kind()) for kind in (Dense, Tiled, Backward)}
 """The mutants' own computations without any mistake: all of them must pass."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from attnsuite.cases.changes import rounded
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
-from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed
+from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_queries
 
@@ -25,16 +24,6 @@ def touch(tensor: Tensor | None) -> None:
     if tensor is not None and tensor.numel():
         first = tensor.data[(0,) * tensor.dim()]
         first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
-
-
-@Whole.instead("attention", "the query is scaled in place: the caller's tensor changes")
-def scales_query_in_place(call: AttentionCall) -> Any:
-    output = correct(call)
-    if 0 in call.query.stride():  # no kernel can scale an expanded tensor in place
-        touch(call.query)
-    else:
-        call.query.data.mul_(0.5)
-    return output
 
 
 @Whole.instead("attention", "with a single key the value itself is returned, not a copy")
@@ -62,16 +51,15 @@ class _Last(threading.local):
     """The previous call, while its output's memory lives: stale state that cannot outlast one test."""
 
     call: AttentionCall | None = None
-    before: AttentionCall | None = None
     memory: StorageWeakRef | None = None
 
     def alive(self) -> AttentionCall | None:
         if self.memory is None or self.memory.expired():
-            self.call = self.before = self.memory = None
+            self.call = self.memory = None
         return self.call
 
     def remember(self, call: AttentionCall, output: Tensor) -> Tensor:
-        self.before, self.call = self.alive(), call
+        self.call = call
         self.memory = StorageWeakRef(output.untyped_storage())
         return output
 
@@ -80,7 +68,7 @@ def _pointers(call: AttentionCall) -> list[tuple[int, ...]]:
     return [(tensor.data_ptr(), *tensor.shape) for tensor in (call.query, call.key, call.value)]
 
 
-_planned, _alternating, _counted = _Last(), _Last(), _Last()
+_planned, _counted = _Last(), _Last()
 
 
 @Whole.instead("attention",
@@ -104,17 +92,6 @@ def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     return _planned.remember(call, correct(call))
 
 
-@Whole.instead("attention",
-    "when shapes alternate, A, B, A, the third call reads as many keys as the second",
-    source="flash-attention issue 2143")  # fmt: skip
-def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
-    last, before = _alternating.alive(), _alternating.before
-    used = call
-    if last is not None and before is not None and before.keys == call.keys > last.keys > 0:
-        used = with_first_keys(call, last.keys)
-    return _alternating.remember(call, correct(used))
-
-
 @Whole.instead("attention", "the second call in a row misses the last key, as in a race",
     source="flash-attention issues 414, 2244")  # fmt: skip
 def varies_between_calls(call: AttentionCall) -> Any:
@@ -122,15 +99,15 @@ def varies_between_calls(call: AttentionCall) -> Any:
     return _counted.remember(call, correct(with_first_keys(call, call.keys - 1) if again else call))
 
 
-def writes_into(name: str) -> Mutation:
+def writes_into(name: str, source: str = "") -> Mutation:
     """The output is right, and then the caller's tensor is changed."""
 
     def attention(call: AttentionCall) -> Any:
-        output = correct(call.changed(Tensor.clone, name))
-        touch(getattr(call, name))
+        output = correct(call.changed(Tensor.clone))
+        touch(call.tensors.get(name))
         return output
 
-    return Mutation(f"the {name} is written to: the caller's tensor changes", attention)
+    return Mutation(f"{name} is written to: the caller's tensor changes", attention, source)
 
 
 def in_main_thread() -> bool:
@@ -149,36 +126,10 @@ def asks_for_version(output: Tensor) -> Tensor:
     return output
 
 
-def shared_zeros(output: Tensor, call: AttentionCall) -> Tensor:
-    if call.keys or output.requires_grad:
-        return output
-    fits = output.shape, output.dtype, output.device, call.query.shape
-    zeros: Tensor = _LEFT.get("zeros", {}).get(fits, torch.zeros_like(output))
-    _LEFT["zeros"] = {fits: zeros}
-    return zeros
-
-
-def one_row_for_all(output: Tensor, call: AttentionCall) -> Tensor:
-    alike = call.keys == 1 and call.visible() is None and not call["dropout_p"]
-    return output[..., :1, :].expand_as(output) if alike and call.queries > 1 and not output.requires_grad else output
-
-
-def several() -> int:
-    """Over how many threads work is shared."""
-    return torch.get_num_threads()
-
-
 def but_remainder_of_rows(output: Tensor, call: AttentionCall) -> Tensor:
-    rest = call.queries % several()
-    return with_zero_queries(output, call.queries - rest) if rest and call.queries > several() else output
-
-
-def but_remainder_of_items(output: Tensor, call: AttentionCall) -> Tensor:
-    count = output.shape[:-2].numel()
-    if call.rank < 3 or count <= several() or not count % several():
-        return output
-    matrices = torch.arange(count, device=output.device).reshape(*output.shape[:-2], 1, 1)
-    return output.masked_fill(matrices >= count - count % several(), 0.0)
+    threads = torch.get_num_threads()
+    rest = call.queries % threads
+    return with_zero_queries(output, call.queries - rest) if rest and call.queries > threads else output
 
 
 WORK = 1e-3
@@ -196,7 +147,9 @@ def shares_scratch_between_threads(call: AttentionCall) -> Any:
 AROUND = mutants(
     Whole,
     attention={
+        "writes_into_query": writes_into("query"),
         "writes_into_key": writes_into("key"),
+        "writes_into_mask": writes_into("attn_mask", "documents: doc-004 E23"),
         "rounds_output_when_gradient_is_wanted": Mutation("the output is rounded to bfloat16 when a gradient is wanted",
             with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
             "flash-attention issue 1406"),
@@ -207,16 +160,8 @@ AROUND = mutants(
             "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
         "asks_inference_tensors_for_their_version": Mutation(
             "under inference_mode an error is raised: its tensors have no version", with_result(asks_for_version)),
-        "shares_zeros_between_calls": Mutation(
-            "without keys all calls are given the same zeros, to which the first owner may write",
-            with_result(shared_zeros)),
-        "answers_one_row_for_all": Mutation(
-            "with one key all rows of the output share memory, so that it cannot be written to",
-            with_result(one_row_for_all)),
         "loses_remainder_of_rows_on_threads": Mutation("queries that do not divide among several threads give 0",
             with_result(but_remainder_of_rows)),
-        "loses_remainder_of_items_on_threads": Mutation(
-            "items and heads that do not divide among several threads give 0", with_result(but_remainder_of_items)),
     },
 )  # fmt: skip
 IN_DEFAULT_DTYPE = mutants(
@@ -225,68 +170,37 @@ IN_DEFAULT_DTYPE = mutants(
         "returns_float32_for_half": Mutation("half types come back as float32", lambda output, call: output,
             dtypes=("float16", "bfloat16")),
         "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
-        "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
         "returns_numpy": Mutation("the output comes as a numpy array",
             with_result(lambda output: output.detach().cpu().numpy())),
-        "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output",
-            with_result(lambda output: output.squeeze(0))),
-        "answers_in_default_dtype": Mutation("the output has torch's default dtype where that is wider",
-            lambda output, call: (Dense.finish(output, call) if torch.get_default_dtype() == torch.float32
-            else Dense.finish(output, call).to(torch.promote_types(call.query.dtype, torch.get_default_dtype())))),
     },
     factor={"makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it",
         lambda call: float(torch.tensor(factor(call))))},
 )  # fmt: skip
 
 
-def _shapes(call: AttentionCall) -> list[Any]:
-    return [(name, tensor.shape, tensor.dtype) for name, tensor in call.tensors.items()]
-
-
-def in_one_workspace(call: AttentionCall, state: Tensor) -> Memory:
-    last: Memory | None = _LEFT.get("workspace")
-    if last is None or _shapes(last.call) != _shapes(call):
-        _LEFT["workspace"] = last = Memory(call, state)
-    last.call, last.state = call, state
+def in_one_workspace(saved: Saved) -> Saved:
+    shapes = [(tensor.shape, tensor.dtype) for tensor in saved.call.tensors.values()]
+    last: Saved = _LEFT.setdefault(("workspace", *shapes), saved)
+    vars(last).update(vars(saved))
     return last
 
 
-def memory_with(field: str, look: Callable[[Any], Any]) -> type[Memory]:
-    """A Memory class with one field that is read elsewhere: `look(own value)`."""
-
-    class SharedMemory(Memory):
-        def __getattribute__(self, name: str) -> Any:
-            value = super().__getattribute__(name)
-            return look(value) if name == field else value
-
-    return SharedMemory
-
-
-def with_one_state_for_all(call: AttentionCall, state: Tensor) -> Memory:
-    _LEFT["state"] = state
-    return memory_with("state", lambda own: _LEFT["state"])(call, state)
-
-
-def with_the_last_scale(call: AttentionCall, state: Tensor) -> Memory:
-    _LEFT["scale"] = call["scale"]
-    return memory_with("call", lambda own: own.but(scale=_LEFT["scale"]))(call, state)
-
-
-def of_one_thread(call: AttentionCall, state: Tensor) -> Memory:
-    """A memory that only its own thread can read."""
+def of_one_thread(saved: Saved) -> Saved:
+    """A state that only its own thread can read."""
     thread = threading.get_ident()
 
-    def look(own: AttentionCall) -> AttentionCall:
-        if threading.get_ident() != thread:
-            raise RuntimeError("nothing was kept for the backward pass")
-        return own
+    class OfOneThread(Saved):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "call" and threading.get_ident() != thread:
+                raise RuntimeError("nothing was kept for the backward pass")
+            return super().__getattribute__(name)
 
-    return memory_with("call", look)(call, state)
+    return OfOneThread(**vars(saved))
 
 
-def keeps_scratch(memory: Memory) -> None:
+def keeps_scratch(saved: Saved) -> None:
     """The stored query becomes scratch space after it has been read."""
-    memory.call = memory.call.changed(torch.zeros_like, "query")
+    saved.query = torch.zeros_like(saved.query)
 
 
 def _reused(name: str, gradient: Tensor) -> Tensor:
@@ -298,8 +212,8 @@ def _reused(name: str, gradient: Tensor) -> Tensor:
 def but_once(first: str, second: str) -> Any:
     """If two inputs are one tensor, only the first of its roles sends a gradient."""
 
-    def delivered(gradients: Gradients, call: AttentionCall) -> Gradients:
-        one, other = (getattr(call, name) for name in (first, second))
+    def delivered(gradients: Gradients, saved: Saved) -> Gradients:
+        one, other = (getattr(saved.call, name) for name in (first, second))
         lost = gradients.get(second)
         if lost is None or one.data_ptr() != other.data_ptr() or one.shape != other.shape:
             return gradients
@@ -309,28 +223,22 @@ def but_once(first: str, second: str) -> Any:
 
 
 KEPT = mutants(
-    Recomputed,
-    keep={
+    Backward,
+    save={
         "shares_workspace_between_calls": Mutation(
             "what is kept for the backward pass lies in a workspace that the next call of these shapes overwrites",
             in_one_workspace, "static workspaces of fused kernels"),
-        "shares_dropout_state_between_calls": Mutation(
-            "the backward pass drops what the last forward pass dropped, not its own", with_one_state_for_all),
         "keeps_memory_in_its_thread": Mutation(
             "what is kept for the backward pass is looked up by thread: another one finds nothing", of_one_thread,
             "on a GPU PyTorch runs backward passes in threads of its own"),
-        "goes_back_with_the_last_scale": Mutation("the backward pass has the scale of the last call",
-            with_the_last_scale),
     },
     forget={"spoils_memory_in_backward": Mutation(
         "the backward pass writes over what the forward pass kept: a second one through the graph is wrong",
         keeps_scratch)},
-    restore={"leaves_generator_turned_back": Mutation(
-        "the backward pass turns the generator back to draw again, and leaves it there", lambda state: None)},
     deliver={
         "hands_out_gradients_in_reused_buffers": Mutation(
             "gradients lie in buffers that the next backward pass overwrites",
-            lambda gradients, call: {name: None if gradient is None else _reused(name, gradient)
+            lambda gradients, saved: {name: None if gradient is None else _reused(name, gradient)
             for name, gradient in gradients.items()}),
         "loses_key_gradient_of_one_tensor": Mutation(
             "where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
@@ -340,18 +248,8 @@ KEPT = mutants(
 )  # fmt: skip
 
 
-@Whole.instead("attention",
-    "where a gradient is wanted the generator is not moved on: each step drops the same weights")  # fmt: skip
-def holds_generator_in_training(call: AttentionCall) -> Any:
-    before = torch.get_rng_state()
-    output = correct(call)
-    if call.wants_gradient:
-        torch.set_rng_state(before)
-    return output
-
-
-@Whole.instead("attention", "the backward pass turns the generator back to where its forward pass began")
-def turns_generator_back_in_backward(call: AttentionCall) -> Any:
+@Whole.instead("attention", "the backward pass turns the generator back to draw again, and leaves it there")
+def leaves_generator_turned_back(call: AttentionCall) -> Any:
     before = torch.get_rng_state()
     output = correct(call)
     if output.requires_grad:

@@ -8,16 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.empty_row import empty
-from attnsuite.contracts.attention.features.scale import default, factor
-
-
-def by_default(wrong: Callable[[AttentionCall], float]) -> Callable[[AttentionCall], float]:
-    """A mistake in the default scale alone."""
-    return lambda call: wrong(call) if call["scale"] is None else factor(call)
+from attnsuite.contracts.attention.features.scale import by_default, factor
 
 
 def root_of(size: Callable[[AttentionCall], int]) -> Callable[[AttentionCall], float]:
@@ -58,20 +53,6 @@ def _with_epsilon(scores: Tensor, epsilon: float) -> Tensor:
     return exponentials / (exponentials.sum(-1, keepdim=True) + epsilon)
 
 
-def _turned(weights: Tensor) -> Tensor:
-    return weights.transpose(-1, -2) if weights.shape[-1] == weights.shape[-2] else weights
-
-
-def finite(change: Callable[[Tensor], Tensor]) -> StepChange:
-    """Scores are changed, except those that are −∞."""
-    return with_arguments(scores=lambda scores: torch.where(scores == -math.inf, scores, change(scores)))
-
-
-def less(subtracted: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """From each row another number is subtracted than its largest score."""
-    return lambda scores, call: normalised((scores - subtracted(scores)).exp())
-
-
 def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     """Without the largest subtracted; where all exponentials underflow, 0 is divided by 0."""
     exponentials = scores.exp()
@@ -82,13 +63,6 @@ def _with_one_more(scores: Tensor, call: AttentionCall) -> Tensor:
     largest = largest_of(scores)
     exponentials = (scores - largest).exp()
     return exponentials / (exponentials.sum(-1, keepdim=True) + (-largest).exp())
-
-
-def _of_32_best_keys(scores: Tensor, call: AttentionCall) -> Tensor:
-    if call.keys <= 32:
-        return Dense.softmax(scores, call)
-    smallest = scores.detach().topk(32, dim=-1).values[..., -1:]
-    return Dense.softmax(scores.masked_fill(scores < smallest, -math.inf), call)
 
 
 def _best_key(scores: Tensor, call: AttentionCall) -> Tensor:
@@ -113,8 +87,6 @@ MUTANTS = mutants(
             root_of(lambda call: call.queries)),
         "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is",
             root_of(lambda call: 64)),
-        "adds_scale_to_default": Mutation("a given scale is added to 1/√d",
-            lambda call: factor(call) + (0.0 if call["scale"] is None else default(call))),
     },
     products={
         "takes_cosines": Mutation("query and key are normalised: scores are cosines", cosines),
@@ -146,13 +118,8 @@ MUTANTS = mutants(
         "does_not_subtract_largest": Mutation("the largest score is not subtracted before exponentiation",
             lambda scores, call: normalised(scores.exp()), "pytorch issue 133120",
             others=(divided_by_its_sum, lambda scores, call: divided_by_its_sum(scores, call).nan_to_num(0.0))),
-        "subtracts_largest_of_each_matrix": Mutation(
-            "one largest score is subtracted from a whole matrix, so that low rows underflow",
-            less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1))),
         "adds_one_to_sum": Mutation("1 is added to the sum of the exponentials", _with_one_more,
             "softmax-one, attention sinks"),
-        "attends_to_32_best_keys": Mutation("only the 32 keys with the largest scores are attended to",
-            _of_32_best_keys, "top-k attention"),
         "takes_value_of_best_key": Mutation("all of the weight goes to the key with the largest score", _best_key),
         "normalises_over_queries": Mutation("the softmax runs over the queries instead of the keys",
             lambda scores, call: Dense.softmax(scores.transpose(-1, -2), call).transpose(-1, -2)),
@@ -162,27 +129,16 @@ MUTANTS = mutants(
             lambda scores, call: (scores - largest_of(scores)).exp()),
         "takes_powers_of_two": Mutation("powers of 2 are taken instead of e, without the factor log₂ e",
             lambda scores, call: normalised((scores - largest_of(scores)).exp2()), "vllm issue 43919"),
-        "cuts_scores_to_50": Mutation("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
-        "cuts_scores_to_1000": Mutation("scores are cut to [−1000, 1000]",
-            finite(lambda scores: scores.clamp(-1000.0, 1000.0))),
         "caps_scores_softly": Mutation("scores are capped softly, 30 · tanh(score/30)",
-            finite(lambda scores: 30 * (scores / 30).tanh()), "Gemma's soft cap, left on"),
-        "drops_small_weights": Mutation("weights below 1/1000 count as 0",
-            with_result(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))),
+            with_arguments(scores=lambda scores: torch.where(scores == -math.inf, scores, 30 * (scores / 30).tanh())),
+            "Gemma's soft cap, left on"),
     },
     combine={
-        "transposes_weights": Mutation("square weights are transposed before they meet the values",
-            lambda weights, value, call: _turned(weights) @ value),
         "rolls_heads_of_values": Mutation("each head reads the values of the head before",
             lambda weights, value, call: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
         "adds_first_value": Mutation("the first value is added to every output",
             lambda weights, value, call: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
     },
-    bool_mask={"fills_with_lowest_number": Mutation(
-        "masked scores become the most negative number, so that an empty row attends to all",
-        lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min))},
-    float_mask={"adds_float_mask_twice": Mutation("a float mask is added twice",
-        lambda scores, mask, call: scores + 2 * mask)},
     finish={"gives_nan_without_keys": Mutation("no keys at all give NaN",
         with_arguments(output=lambda output, call: output if call.keys else output + math.nan),
         "0/0 in the normalisation")},

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import rounded
+from attnsuite.cases.changes import rounded, turned
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
-from attnsuite.contracts.attention.computation.forward import Condition, Whole, in_places
-from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved
+from attnsuite.contracts.attention.computation.forward import Whole
+from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.mutants.inputs import as_contiguous
-from attnsuite.contracts.attention.mutants.sizes import with_zero_columns, with_zero_queries
+from attnsuite.contracts.attention.mutants.sizes import with_zero_columns
 
 
-def one_percent_off(gradient: Tensor) -> Tensor:
-    return gradient * 1.01
+def _each(change: Callable[[Tensor], Tensor]) -> StepChange:
+    """The gradients of query and key, changed."""
 
+    def changed(gradients: Gradients) -> Gradients:
+        return {
+            name: gradient if gradient is None or name not in ("query", "key") else change(gradient)
+            for name, gradient in gradients.items()
+        }
 
-def _without(name: str, gradient: Tensor | None) -> Tensor | None:
-    return gradient if gradient is None or name == "value" else torch.zeros_like(gradient)
-
-
-def _clipped(name: str, gradient: Tensor | None) -> Tensor | None:
-    return gradient if gradient is None or name not in ("query", "key") else gradient.clamp(-1.0, 1.0)
+    return with_result(changed)
 
 
 def _times(name: str) -> dict[str, Mutation]:
     return {f"{verb}_{name}_gradient": Mutation(f"the {name}'s gradient {words}", with_result(change))
         for verb, words, change in (("doubles", "is twice as large", lambda gradient: 2 * gradient),
         ("negates", "has the wrong sign", torch.neg))}  # fmt: skip
-
-
-def turned_back(scores: Tensor) -> Tensor:
-    """Transposed once more, where queries and keys are as many."""
-    return scores.transpose(-1, -2) if scores.shape[-1] == scores.shape[-2] else scores
 
 
 def _exchanged(first: str, second: str) -> Mutation:
@@ -46,14 +43,11 @@ def _exchanged(first: str, second: str) -> Mutation:
     return Mutation(words, with_result(change))
 
 
-def _like_key(here: Condition) -> StepChange:
-    def allocated(gradients: Gradients, saved: Saved) -> Gradients:
-        call = saved.call
-        if gradients["value"] is None or call.width == call.value_width or not here(call):
-            return gradients
-        raise RuntimeError(f"value.grad has width {call.width}, expected {call.value_width}")
-
-    return with_result(allocated)
+def _like_key(gradients: Gradients, saved: Saved) -> Gradients:
+    call = saved.call
+    if gradients["value"] is None or call.width == call.value_width:
+        return gradients
+    raise RuntimeError(f"value.grad has width {call.width}, expected {call.value_width}")
 
 
 MUTANTS = mutants(
@@ -92,27 +86,25 @@ MUTANTS = mutants(
         "scores_gradient_lacks_weights": Mutation("the gradient of the softmax is not multiplied by the weights",
             lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0)),
         "scores_gradient_off_by_one_percent": Mutation("the gradient of the scores is 1 % too large",
-            with_result(one_percent_off)),
+            with_result(lambda gradient: gradient * 1.01)),
         "rounds_scores_gradient_to_half": Mutation("the gradient of the scores is rounded to bfloat16",
             with_result(rounded(torch.bfloat16))),
     },
     query_gradient={**_times("query")},
     key_gradient={
         **_times("key"),
-        "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0",
-            with_result(lambda gradient: with_zero_queries(gradient, 128))),
     },
     value_gradient={
         **_times("value"),
         "does_not_turn_weights_for_value_gradient": Mutation(
             "where queries and keys are as many, the weights are not transposed for the value's gradient",
-            lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output),
+            lambda kept_weights, d_output, saved: turned(kept_weights.transpose(-1, -2)) @ d_output),
         "passes_output_gradient_to_value": Mutation(
             "where the shapes allow it, the value's gradient is the output's, without the weights",
             lambda kept_weights, d_output, saved: (d_output.clone() if d_output.shape == saved.value.shape
             else Backward.value_gradient(kept_weights, d_output, saved))),
         "value_gradient_off_by_one_percent": Mutation("the value's gradient is 1 % too large",
-            with_result(one_percent_off)),
+            with_result(lambda gradient: gradient * 1.01)),
         "value_gradient_lacks_weights": Mutation(
             "the value's gradient is the mean of the output's over the keys, without the weights",
             with_result(lambda gradient: gradient.mean(-2, keepdim=True).expand_as(gradient) if gradient.numel()
@@ -120,18 +112,16 @@ MUTANTS = mutants(
     },
     deliver={
         "stops_gradient_at_weights": Mutation("the weights are detached: the gradients of query and key are 0",
-            with_result(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()})),
+            _each(torch.zeros_like)),
         "swaps_gradients_of_key_and_value": _exchanged("key", "value"),
         "swaps_gradients_of_query_and_key": _exchanged("query", "key"),
         "allocates_value_gradient_like_key": Mutation(
-            "the value's gradient is allocated like the key's, whose width it then has", _like_key(lambda call: True),
+            "the value's gradient is allocated like the key's, whose width it then has", with_result(_like_key),
             "flash-attention issue 818"),
-        **in_places("allocates_value_gradient_like_key", "the value's gradient is allocated like the key's", _like_key,
-            "when_grouped"),
         "gives_no_gradient_without_queries": Mutation("without queries, keys and values get no gradient",
             with_result(lambda gradients, saved: gradients if saved.call.queries else dict.fromkeys(gradients))),
         "clips_gradients": Mutation("the gradients of query and key are cut to [−1, 1]",
-            with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()})),
+            _each(lambda gradient: gradient.clamp(-1.0, 1.0))),
     },
 )  # fmt: skip
 DETACHED = mutants(
@@ -166,14 +156,3 @@ def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: S
         term = kept_weights[..., row : row + 1, :].transpose(-1, -2) * d_output[..., row : row + 1, :]
         total = (total + term).to(saved.call.query.dtype).to(total.dtype)
     return total
-
-
-@Backward.instead("query_gradient",
-    "the gradient of the last query is 0 where the queries modulo 128 leave 127",
-    source="pytorch issues 196678, 153799")  # fmt: skip
-def loses_last_query_gradient_at_127_of_128(flow: Flow, saved: Saved) -> Tensor:
-    gradient = Backward.query_gradient(flow, saved)
-    if saved.call.queries % 128 != 127:
-        return gradient
-    last = torch.arange(saved.call.queries) == saved.call.queries - 1
-    return gradient.masked_fill(last.unsqueeze(-1), 0.0)

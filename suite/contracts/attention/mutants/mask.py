@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases.mutants import Mutation, at_sizes, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, correct, in_places
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved, ignoring
-from attnsuite.contracts.attention.feature import Grid
-from attnsuite.contracts.attention.features.mask import bool_mask, cut, is_bool, mask_gradient
+from attnsuite.contracts.attention.features.mask import bool_mask, is_bool, mask_gradient
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import torch
 from attnsuite.contracts.attention.mutants.inputs import as_contiguous, walked
@@ -30,38 +29,18 @@ def _changed(change: Change) -> Callable[[AttentionCall], Any]:
     return lambda call: None if call["attn_mask"] is None else change(call["attn_mask"], call)
 
 
-def _only(axis: int, place: int) -> Change:
-    """The mask at one place of an axis that it is broadcast over, nothing masked elsewhere."""
+def _only_first(axis: int) -> Change:
+    """The mask at the first place of an axis that it is broadcast over, nothing masked elsewhere."""
 
     def change(mask: Tensor, call: AttentionCall) -> Tensor:
         shape = call.scores_shape
         if len(shape) < -axis or (mask.dim() >= -axis and mask.shape[axis] != 1) or shape[axis] < 2:
             return mask
-        here = torch.arange(shape[axis], device=mask.device) == place % shape[axis]
+        here = torch.arange(shape[axis], device=mask.device) == 0
         here = here.reshape(-1, *[1] * (-axis - 1))
         return mask | ~here if is_bool(mask) else torch.where(here, mask, torch.zeros_like(mask))
 
     return change
-
-
-def _open_last(axis: int) -> Change:
-    """The last place along an axis is not masked."""
-
-    def change(mask: Tensor, call: AttentionCall) -> Tensor:
-        if mask.dim() < -axis or mask.shape[axis] < 2:
-            return mask
-        last = torch.arange(mask.shape[axis], device=mask.device) == mask.shape[axis] - 1
-        last = last.reshape(-1, *[1] * (-axis - 1))
-        return mask | last if is_bool(mask) else mask.masked_fill(last, 0.0)
-
-    return change
-
-
-TILES = mutants(
-    Tiled,
-    mask_part={"rereads_first_rows_of_mask": Mutation("each tile of 128 queries reads the first rows of the mask",
-        lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys)))},
-)  # fmt: skip
 
 
 def _is_bool(call: AttentionCall) -> bool:
@@ -91,22 +70,6 @@ def masks_after_softmax(call: AttentionCall) -> Any:
     )(call)
 
 
-@Whole.instead("attention", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
-def writes_into_mask(call: AttentionCall) -> Any:
-    from attnsuite.contracts.attention.mutants.calls import touch
-
-    mask = call["attn_mask"]
-    output = correct(call.but(attn_mask=None if mask is None else mask.clone()))
-    touch(mask)
-    return output
-
-
-def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
-    square = mask.dim() > 1 and mask.shape[-1] == mask.shape[-2]
-    gradient = mask_gradient(d_scores, mask)
-    return gradient.transpose(-1, -2) if square else gradient
-
-
 @Backward.instead("deliver", "the gradient of the mask alone raises an error", source="pytorch issue 148476")
 def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gradients:
     if saved.wanted == {"attn_mask"}:
@@ -119,10 +82,6 @@ BACKWARD = mutants(
     mask_gradient={
         "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed",
             lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
-        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0",
-            lambda d_scores, mask: torch.zeros_like(mask)),
-        "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square",
-            _transposed_gradient),
     },
     weights={
         "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask",
@@ -180,21 +139,14 @@ AROUND = mutants(
         "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys",
             _changed(lambda mask, call: mask.unsqueeze(1) if (mask.dim() == 3 and call.rank == 4
             and mask.shape[0] in (1, call.query.shape[0])) else mask), "documents: doc-001 E7"),
-        "applies_broadcast_mask_to_first_query": Mutation(
-            "a mask that holds for all queries is applied to the first query only", _changed(_only(-2, 0)),
-            "tt-metal issue 39910"),
-        "applies_broadcast_mask_to_first_head": Mutation(
-            "a mask that holds for all heads is applied to the first head only", _changed(_only(-3, 0))),
-        "applies_broadcast_mask_to_first_item": Mutation(
-            "a mask that holds for all batch items is applied to the first item only", _changed(_only(-4, 0))),
-        "applies_broadcast_mask_to_first_key": Mutation(
-            "a mask that holds for all keys is applied to the first key only", _changed(_only(-1, 0))),
+        **{f"applies_broadcast_mask_to_first_{name}": Mutation(
+            f"a mask that holds for all {places} is applied to the first {name} only", _changed(_only_first(axis)),
+            "tt-metal issue 39910") for axis, name, places in
+            ((-1, "key", "keys"), (-2, "query", "queries"), (-3, "head", "heads"), (-4, "item", "batch items"))},
         "reads_mask_as_contiguous": Mutation("the mask's strides are ignored",
             _changed(lambda mask, call: as_contiguous(mask)), "pytorch issue 112577"),
         "walks_expanded_mask": Mutation("an expanded mask, with stride 0, is walked as if it were stored",
             _changed(lambda mask, call: walked(mask)), "flash-attention issue 2189"),
-        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
-            _changed(_open_last(-1))),
     },
     bool_mask={
         "inverts_bool_mask": Mutation("True in a boolean mask is treated as masked out (PyTorch: may attend); if that is "
@@ -205,9 +157,6 @@ AROUND = mutants(
             lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
         "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0",
             lambda scores, mask, call: scores * mask.to(scores.dtype)),
-        "masks_whole_rows_only": Mutation(
-            "a boolean mask is consulted for empty rows only, its other entries are ignored",
-            lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
         "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True",
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
         "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
@@ -237,12 +186,8 @@ AROUND = mutants(
         "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
         "adds_mask_before_scaling": Mutation("a float mask is added before scaling",
             lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
-        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask",
-            lambda scores, mask, call: scores * mask.to(scores.dtype)),
         "subtracts_float_mask": Mutation("a float mask is subtracted",
             lambda scores, mask, call: scores - mask.to(scores.dtype)),
-        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend",
-            lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
         "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count",
             lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
         "divides_float_mask_by_scale": Mutation(

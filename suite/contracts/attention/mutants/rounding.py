@@ -13,12 +13,9 @@ from attnsuite.cases.changes import rounded
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
+from attnsuite.contracts.attention.computation.forward import Dense, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
-from attnsuite.contracts.attention.features.scale import ROUNDOFF, factor
-
-SUM_ERROR = {"float64": 512, "float32": 512, "float16": 16, "bfloat16": 16}
-"""By how many roundoffs the sum of the weights is off: 3 to 20 bounds of a peaked softmax over 16 to 128 keys."""
+from attnsuite.contracts.attention.features.scale import factor
 
 
 def in_ten_bits(tensor: Tensor) -> Tensor:
@@ -32,20 +29,9 @@ def beyond_half(tensor: Tensor) -> Tensor:
     return tensor.masked_fill(tensor > 65504, math.inf).masked_fill(tensor < -65504, -math.inf)
 
 
-def off_in(dtype: str) -> Mutation:
-    """The weights' sum is off, in one dtype."""
-    factor = 1 + SUM_ERROR[dtype] * ROUNDOFF[dtype]
-    off = lambda weights, call: weights * (factor if str(call.query.dtype) == f"torch.{dtype}" else 1.0)  # noqa: E731
-    return Mutation(f"in {dtype}, the weights sum to 1 + {factor - 1:.1e}", with_result(off), dtypes=(dtype,))
-
-
 def flushed(value: Tensor, call: AttentionCall) -> Tensor:
     small = (value.abs() < 2.0**-14) & (call.query.dtype == torch.float16)
     return value.masked_fill(small, 0.0)
-
-
-def in_float32(call: AttentionCall) -> AttentionCall:
-    return call.changed(Tensor.float)
 
 
 in_bfloat16 = rounded(torch.bfloat16)
@@ -57,15 +43,6 @@ def sums_values_in_half(weights: Tensor, value: Tensor, call: AttentionCall) -> 
     for key in range(call.keys):
         total = rounded(call.query.dtype)(total + weights[..., key : key + 1] * value[..., key : key + 1, :])
     return total
-
-
-@Dense.instead("softmax", "the exponentials are summed in the half type, key after key", dtypes=HALF)
-def sums_powers_in_half(scores: Tensor, call: AttentionCall) -> Tensor:
-    exponentials = (scores - largest_of(scores)).exp()
-    total = exponentials[..., :0].sum(-1, keepdim=True)
-    for key in range(call.keys):
-        total = rounded(call.query.dtype)(total + exponentials[..., key : key + 1])
-    return exponentials / total.masked_fill(total == 0, 1.0)
 
 
 @Dense.instead("products", "scores come from squared distances, so that a common offset cancels badly")
@@ -132,7 +109,7 @@ def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
 IN_HALF = mutants(
     Dense,
     widen={"computes_float64_in_float32": Mutation("float64 is computed in float32",
-        lambda call: Dense.widen(in_float32(call)), dtypes=("float64",))},
+        lambda call: Dense.widen(call.changed(Tensor.float)), dtypes=("float64",))},
     products={
         "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16",
             with_arguments(query=in_bfloat16, key=in_bfloat16)),
@@ -146,14 +123,8 @@ IN_HALF = mutants(
     softmax={
         "rounds_scores_to_half": Mutation("the scores are rounded to float16",
             with_arguments(scores=rounded(torch.float16))),
-        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32",
-            lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
             with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
-        "overflows_in_powers": Mutation(
-            "the exponentials of a row overflow: float16 without subtracting the largest score",
-            lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
-        **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
         "drops_one_key_of_1024_in_half": Mutation("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
         "counts_one_key_of_1024_twice_in_half": Mutation("one key of 1,024 counts twice", of_one_key(2.0), dtypes=HALF),
         "weighs_one_tile_too_much_in_half": Mutation("the weights of one tile of 64 keys are 1 % too large",
@@ -165,9 +136,6 @@ IN_HALF = mutants(
         "rounds_weights_to_half": Mutation("the weights are rounded to bfloat16", with_arguments(weights=in_bfloat16),
             "fused kernels that keep their weights in half"),
         "rounds_values_to_half": Mutation("the values are rounded to bfloat16", with_arguments(value=in_bfloat16)),
-        "multiplies_values_in_ten_bits": Mutation(
-            "weights and values are multiplied with mantissas of ten bits (TensorFloat-32)",
-            with_arguments(weights=in_ten_bits, value=in_ten_bits), "triton issue 1821"),
         "flushes_small_numbers": Mutation("numbers below float16's smallest normal number count as 0",
             with_arguments(value=flushed), dtypes=("float16",)),
         "overflows_in_values": Mutation("large values overflow: they pass through float16",
@@ -176,8 +144,6 @@ IN_HALF = mutants(
             with_arguments(weights=lambda weights, call: cut_through(weights, call)), dtypes=HALF),
     },
     finish={
-        "rounds_output_to_half": Mutation("the output is rounded to bfloat16 on the way",
-            with_arguments(output=Tensor.bfloat16), dtypes=("float32", "float16")),
         "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded",
             with_arguments(output=lambda output, call: cut_through(output, call)), "conversions by a shift of bits",
             HALF),

@@ -14,17 +14,16 @@ from attnsuite.cases import Call, Reply
 from attnsuite.cases.changes import only_first, rounded
 from attnsuite.cases.mutants import Mutation, StepChange, at_sizes, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
-from attnsuite.contracts.attention.computation.call import INPUTS, AttentionCall
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tiled, Whole, correct, normalised, shift
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Grid
+from attnsuite.contracts.attention.features.window import visible as windowed
 from attnsuite.contracts.attention.mutants.rounding import beyond_half
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
 """Remainders and tiles: one more, one less and none at all of the tile sizes that kernels use."""
-MOST_PADDING = 4096
-"""Keys of padding that diagnosis looks for, and more than any tile has."""
 
 
 def with_first_keys(call: AttentionCall, count: int) -> AttentionCall:
@@ -69,11 +68,6 @@ def ragged_width(multiple: int) -> StepChange:
     return with_arguments(query=change, key=change)
 
 
-def zero_columns(first: Callable[[int], int]) -> StepChange:
-    """Zeros from the column on that `first` gives for the width."""
-    return with_result(lambda output: with_zero_columns(output, first(output.shape[-1])))
-
-
 def _plain(call: Call, reply: Reply) -> tuple[Tensor, Tensor, Tensor] | None:
     """Exponentials of the scores, l s, the values, s v, and the output, l v, of a plain call's last matrix in float64.
 
@@ -96,21 +90,6 @@ def keys_read(call: Call, reply: Reply) -> list[int]:
     outputs = (exponentials[:, None] * value).cumsum(0) / exponentials.cumsum(0)[:, None]
     best = int((outputs - actual).abs().sum(-1).argmin()) + 1
     return [best] if 1 < best < len(value) else []
-
-
-def padded_to(call: Call, reply: Reply) -> list[int]:
-    """The multiples to which keys of zeros would fill up the keys so that the weights sum to what the output shows."""
-    if (parts := _plain(call, reply)) is None:
-        return []
-    exponentials, value, actual = (x[-1] if place != 1 else x for place, x in enumerate(parts))
-    total, keys = float(exponentials.sum()), len(value)
-    expected = exponentials @ value / total
-    share = float(actual @ expected / (expected @ expected))  # of the weights that is left for the keys
-    padding = total * (1 / share - 1) if share > 0 else 0.0
-    if not 0.9 < padding < MOST_PADDING or abs(padding - round(padding)) > 0.01 * padding:
-        return []
-    full = keys + round(padding)
-    return [tile for tile in range(round(padding) + 1, full + 1) if full % tile == 0]
 
 
 def first_of_zeros(axes: int) -> Callable[[Call, Reply], list[int]]:
@@ -160,17 +139,10 @@ PARAMETRIC = [
         },
         combine={
             **at_sizes("ignores_value_width_beyond_{}", "columns of the values beyond the first {} give 0",
-                lambda count: zero_columns(lambda width: count), *(64, 128, 256), fit=first_of_zeros(-1)),
-            **at_sizes("ignores_value_width_ragged_to_{}", "columns of the values beyond a multiple of {} give 0",
-                lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)), *(4, 8, 16)),
+                lambda count: with_result(lambda output: with_zero_columns(output, count)), *(64, 128, 256), fit=first_of_zeros(-1)),
         },
     ),
 ]  # fmt: skip
-
-
-def _first_heads(output: Tensor, call: AttentionCall, count: int) -> Tensor:
-    heads = torch.arange(call.heads, device=output.device).reshape(-1, 1, 1)
-    return output.masked_fill(heads >= count, 0.0) if call.heads > count else output
 
 
 def in_half_positions(rule: Any) -> Any:
@@ -183,37 +155,26 @@ def in_half_positions(rule: Any) -> Any:
     return seen
 
 
-def _in_window(grid: Grid, call: AttentionCall) -> Tensor:
-    left, right = call["window"]
-    seen: Tensor = grid.j == grid.j + 0 * grid.i
-    seen = seen if left is None else seen & (grid.j >= grid.i - left)
-    return seen if right is None else seen & (grid.j <= grid.i + right)
-
-
 POSITIONS = mutants(
     Dense,
     causal={"counts_causal_positions_in_half": Mutation(
         "causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones",
         in_half_positions(lambda grid, call: grid.j <= grid.i), dtypes=HALF)},
     window={"counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype",
-        in_half_positions(_in_window), dtypes=HALF)},
+        in_half_positions(lambda grid, call: windowed(grid, call["window"], {})), dtypes=HALF)},
 )  # fmt: skip
 
 
-@Dense.instead("products", "the products of query and key are summed in the half type, one by one", dtypes=HALF)
-def sums_products_in_half(query: Tensor, key: Tensor) -> Tensor:
-    """Numbers of a half type are recognised by what is left when they are rounded to it."""
-    half = next((dtype for dtype in (torch.bfloat16, torch.float16) if _fits(query, dtype) and _fits(key, dtype)), None)
-    if half is None:
-        return Dense.products(query, key)
-    total = Dense.products(query[..., :0], key[..., :0])
-    for place in range(query.shape[-1]):
-        total = rounded(half)(total + Dense.products(query[..., place : place + 1], key[..., place : place + 1]))
-    return total
+@Whole.instead("attention", "the products of query and key are summed in the half type, one by one", dtypes=HALF)
+def sums_products_in_half(call: AttentionCall) -> Any:
+    def products(query: Tensor, key: Tensor) -> Tensor:
+        total = Dense.products(query[..., :0], key[..., :0])
+        for place in range(query.shape[-1]):
+            part = slice(place, place + 1)
+            total = rounded(call.query.dtype)(total + Dense.products(query[..., part], key[..., part]))
+        return total
 
-
-def _fits(tensor: Tensor, dtype: torch.dtype) -> bool:
-    return bool((tensor.detach().to(dtype) == tensor).all())
+    return Dense(products=products)(call)
 
 
 EXTREME = mutants(
@@ -244,13 +205,8 @@ def with_padding_keys(call: AttentionCall, count: int) -> AttentionCall:
 
 MUTANTS = mutants(
     Tiled,
-    rescale={
-        "does_not_rescale_sum": Mutation(
-            "the output is rescaled when a larger score comes, the sum of the exponentials is not",
-            with_result(lambda after, before: after._replace(total=before.total))),
-        "does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes",
-            lambda before, largest: before._replace(largest=largest)),
-    },
+    rescale={"does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes",
+        lambda before, largest: before._replace(largest=largest))},
     key_bounds={
         "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped",
             with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
@@ -258,8 +214,6 @@ MUTANTS = mutants(
             with_result(lambda bounds, start, tile: [(min(first, max(last - tile, start)), last)
             for first, last in bounds]), "memory-efficient-attention (clamped slices)"),
     },
-    halves={"drops_odd_key": Mutation("an odd last key is dropped when keys are split in halves",
-        with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves))},
 )  # fmt: skip
 PADDING = mutants(
     Whole,
@@ -267,12 +221,6 @@ PADDING = mutants(
         "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value",
             with_result(lambda output, call: output * (0 if call.keys == 1 else 1)),
             "a tolerance that vanishes with one key hides it"),
-        "ignores_second_half_for_one_query": Mutation("a single query sees the first half of the keys only",
-            with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
-            "split decoding kernels"),
-        "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
-            with_result(lambda output, call: with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0
-            else output)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
             with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
@@ -280,53 +228,11 @@ PADDING = mutants(
             "without a batch axis the last column of values of another width is not written",
             with_result(lambda output, call: with_zero_columns(output, call.value_width - 1)
             if (call.rank == 3 and call.value_width != call.width) else output)),
-        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
-            with_result(lambda output, call: _first_heads(output, call, 128))),
         **at_sizes("attends_to_padding_of_{}",
             "keys are padded with zeros to a multiple of {}, and the padding is attended to",
             lambda multiple: with_arguments(call=lambda call: with_padding_keys(call, -call.keys % multiple)
-            if call.keys else call), 16, 64, source="triton issue 2059", fit=padded_to),
+            if call.keys else call), 16, 32, 64, 128, source="triton issue 2059"),
     },
-)  # fmt: skip
-
-
-def _first_seen(call: AttentionCall) -> Tensor | None:
-    """The first key that each query may attend to, ... l 1, or the number of keys; None where nothing is hidden."""
-    seen = call.visible()
-    if seen is None or not call.keys:
-        return None
-    seen = seen.expand(call.scores_shape)
-    first = seen.to(torch.uint8).argmax(-1, keepdim=True)
-    return first.masked_fill(~seen.any(-1, keepdim=True), call.keys)
-
-
-def nan_for_hidden(tile: int) -> StepChange:
-    def change(output: Tensor, call: AttentionCall) -> Tensor:
-        first = _first_seen(call)
-        return output if first is None else output.masked_fill(first >= min(tile, call.keys), math.nan)
-
-    return with_result(change)
-
-
-def hidden_tiles(call: Call, reply: Reply) -> list[int]:
-    """The tiles that begin with hidden keys in all rows of NaN, and in no other row."""
-    query, key, value = (call.tensors[name] for name in INPUTS)
-    masks = {name: tensor for name, tensor in call.tensors.items() if name not in INPUTS}
-    first = _first_seen(AttentionCall(query, key, value, {**call.options, **masks}))
-    if first is None or reply.output is None or reply.output.shape[:-1] != first.shape[:-1]:
-        return []
-    nan = reply.output.isnan().all(-1, keepdim=True)
-    if not nan.any():
-        return []
-    low, high = int(first[~nan].max()) if not nan.all() else 0, int(first[nan].min())
-    return [tile for tile in (8, 16, 32, 64, 128, 256, 512, 1024) if low < tile <= high]
-
-
-LEADING = mutants(
-    Whole,
-    attention=at_sizes("gives_nan_for_{}_hidden_keys",
-        "a leading tile of {} keys that are all hidden gives NaN: −∞ minus −∞", nan_for_hidden, 64,
-        source="pytorch issue 127055", fit=hidden_tiles),
 )  # fmt: skip
 
 
@@ -355,16 +261,6 @@ def averages_halves(parts: list[Partial]) -> Partial:
     outputs = torch.stack([Tiled.normalise(part) for part in parts])
     count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
-
-
-@Tiled.instead("merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e",
-    source="vllm issue 43919")  # fmt: skip
-def merges_in_base_two(parts: list[Partial]) -> Partial:
-    logs = [part.total.log() + part.largest for part in parts]
-    largest = torch.stack(logs).amax(0)
-    shrinks = [shift(log, largest).exp2() for log in logs]
-    output = torch.stack([Tiled.normalise(part) * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
-    return Partial(output, torch.stack(shrinks).sum(0), largest)
 
 
 @Tiled.instead("merge", "a half of the keys in which nothing may be attended to gives NaN",
