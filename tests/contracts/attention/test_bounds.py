@@ -20,7 +20,7 @@ from attnsuite.contracts.attention.cases import case as cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result, single
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.oracle import attention
-from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT, over, runs
+from attnsuite.contracts.attention.tolerance import over, runs
 from attnsuite.contracts.attention.variants import styles
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
@@ -122,47 +122,6 @@ def test_honest_outputs_stay_within_one_bound_and_gradients_within_half(
             forward, backward = ratios(results(function, call), expected)
             assert forward < 1, (case, function)
             assert backward < 0.5, (case, function)
-
-
-# Known mistakes
-
-
-@pytest.mark.parametrize(
-    ("dtype", "multiple"), [("float64", 1e9), ("float32", 1000), ("float16", 10), ("bfloat16", 1.5)]
-)
-def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: float) -> None:
-    call = AttentionCase("mistakes/dropped_key", "", batch=1, queries=12, keys=1024, width=16).call(dtype)
-
-    actual = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
-
-    assert ratios({"output": compare.numbers(actual)}, expected_result(call, {}))[0] > multiple * ACCEPT_OUTPUT
-
-
-@pytest.mark.parametrize("name", INPUTS)
-@pytest.mark.parametrize(("keys", "dtype"), [(9, "float64"), (9, "float32"), (100, "float32"), (400, "float32")])
-def test_a_gradient_one_percent_off_stands_above_the_bound(name: str, keys: int, dtype: str) -> None:
-    call = cases.gradients("mistakes/one_percent", "", batch=1, queries=12, keys=keys).call(dtype)
-    actual = results(wider, call)
-
-    actual[name] = actual[name] * 1.01
-
-    assert ratios(actual, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("keys", [9, 300])
-def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys: int) -> None:
-    case = AttentionCase("mistakes/no_mean", "", batch=1, queries=12, keys=keys, gradient_of=("query", "key"))
-    call = case.call(dtype)
-    query, key, value = (call.tensors[name].double() for name in INPUTS)
-    assert call.output_gradient is not None
-    weights = (query @ key.mT / 8**0.5).softmax(-1)
-    scores = weights * (call.output_gradient.double() @ value.mT)  # should subtract its mean
-
-    gradients = {"query": scores @ key / 8**0.5, "key": scores.mT @ query / 8**0.5}
-    actual = {name: tensor.numpy() for name, tensor in {"output": weights @ value, **gradients}.items()}
-
-    assert ratios(actual, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 # Sampled rows

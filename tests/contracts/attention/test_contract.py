@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from attnsuite.cases import Call
 from attnsuite.cases.layouts import LAYOUTS
@@ -18,7 +16,6 @@ from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, oracle_result
 from attnsuite.contracts.attention.contract import (
     CONTRACT,
-    CONVENTIONS,
     FEATURES,
     PARAMETERS,
     needs,
@@ -27,34 +24,8 @@ from attnsuite.contracts.attention.contract import (
 from attnsuite.contracts.attention.feature import adapted as adapt
 from attnsuite.contracts.attention.features.empty_row import kinds
 from attnsuite.contracts.attention.masks import Mask
-from attnsuite.model import DTYPES
 
 INPUTS = ("query", "key", "value")
-
-DESIGNED = {
-    *("bool_mask", "float_mask", "causal", "scale", "gqa", "dropout", "gradient", "mask_gradient", "empty_row"),
-    *("no_keys", "value_width", "rank2", "rank3", *DTYPES),
-}
-"""The features that every release has; `large`, windows and devices are further ones."""
-
-
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    window: tuple[int | None, int | None] | None = None,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
-    return_lse: bool = False,
-) -> Tensor:
-    """The signature of the contract."""
-    raise NotImplementedError
 
 
 def call(**changes: Any) -> Call:
@@ -64,30 +35,9 @@ def call(**changes: Any) -> Call:
 # The vocabulary
 
 
-def test_features_cover_the_designs_vocabulary() -> None:
-    further = {"window", "softcap", "sinks", "sink_gradient", "return_lse", "lse_gradient"}
-
-    assert set(FEATURES) == DESIGNED | further | {"large", "cpu", "cuda"}
-    assert all(FEATURES.values()), "each in words"
-
-
-def test_conventions_cover_the_designs_vocabulary_the_contracts_own_first() -> None:
-    assert CONVENTIONS == {
-        "causal": ("upper_left", "lower_right"),
-        "empty_row": ("zeros", "nan", "mean"),
-        "bool_mask": ("may_attend", "may_not"),
-        "window": ("upper_left", "lower_right"),
-        "lse_base": ("e", "2"),
-        "lse_empty_row": ("minus_inf", "plus_inf", "zero", "any"),
-        "repeated_calls": ("within_bounds", "equal_bits"),
-    }
-
-
 def test_every_optional_parameter_has_features_that_exist() -> None:
-    optional = [p.name for p in inspect.signature(attention).parameters.values() if p.kind is p.KEYWORD_ONLY]
-
-    assert set(PARAMETERS) == set(optional)
-    assert {feature for unsupported in PARAMETERS.values() for feature in unsupported} <= set(FEATURES)
+    assert set(PARAMETERS) == CONTRACT.optional
+    assert {feature for words in PARAMETERS.values() for feature in words} <= set(FEATURES)
 
 
 def test_what_features_are_also_called_means_families_that_exist() -> None:
@@ -169,23 +119,6 @@ def test_an_inverted_mask_lies_in_memory_as_the_mask_does(layout: str, axes: str
     assert inverted.untyped_storage().data_ptr() != mask.untyped_storage().data_ptr()
     assert (inverted.stride(), inverted.storage_offset()) == (mask.stride(), mask.storage_offset())
     assert inverted.untyped_storage().nbytes() == mask.untyped_storage().nbytes()
-
-
-@pytest.mark.parametrize(
-    ("changes", "conventions"),
-    [
-        ({"mask": Mask("float")}, {"bool_mask": "may_not"}),
-        ({"causal": True}, {"bool_mask": "may_not"}),
-        ({"mask": Mask()}, {"bool_mask": "may_attend"}),
-        ({"mask": Mask()}, {"causal": "lower_right", "empty_row": "nan"}),
-        ({"mask": Mask()}, {}),
-    ],
-    ids=str,
-)
-def test_all_other_calls_stay_as_they_are(changes: Mapping[str, Any], conventions: Mapping[str, str]) -> None:
-    made = call(**changes)
-
-    assert adapt(made, conventions) is made
 
 
 # Conventions and truth

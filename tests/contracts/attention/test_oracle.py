@@ -25,7 +25,6 @@ from attnsuite.judging.precision import PRECISIONS, widened, widest
 from attnsuite.model import DTYPES
 
 Array = np.ndarray[Any, Any]
-Output = dict[tuple[int, int, int, int], Any]
 
 INPUTS = ("query", "key", "value")
 FLOAT64 = PRECISIONS["float64"]
@@ -47,8 +46,12 @@ ARITHMETIC = [
 # The definition, spelled out
 
 
-def by_definition(problem: Problem) -> Output:
-    """output[b, h, i, v] = Σ_j dropped(softmax_j(scale · q_i k_j + bias_ij)) v_jv, number by number."""
+def by_definition(problem: Problem) -> tuple[Array, Array]:
+    """The output and the log-sum-exp, number by number.
+
+    output[b, h, i, v] = Σ_j dropped(exp S_j / total) v_jv, with S = cap · tanh(scale · q_i k_j / cap) + bias and
+    total = exp(sink) + Σ_j exp S_j.
+    """
     batch, heads, queries, _ = problem.query.shape
     key_heads, keys, value_width = problem.key.shape[1], problem.key.shape[2], problem.value.shape[3]
     shape = (batch, heads, queries, keys)
@@ -57,9 +60,9 @@ def by_definition(problem: Problem) -> Output:
     bias, allowed = (None, mask) if mask is not None and mask.dtype == bool else (mask, None)
     shift = keys - queries if problem.conventions.get("causal") == "lower_right" else 0
     ahead = shift if problem.options.get("is_causal") else keys
-    p = problem.options.get("dropout_p", 0.0)
+    p, cap, sinks = (problem.options.get(name) for name in ("dropout_p", "softcap", "sinks"))
     kept = None if problem.keep_mask is None else np.broadcast_to(problem.keep_mask, shape)
-    output: Output = {}
+    output, lse = np.full((*shape[:-1], value_width), fifty.zero), np.full(shape[:-1], -fifty.inf)
     for b, h, i in np.ndindex(batch, heads, queries):
         g = h // (heads // key_heads)
         exponentials = {}
@@ -67,24 +70,27 @@ def by_definition(problem: Problem) -> Output:
             seen = j <= i + ahead and (allowed is None or allowed[b, h, i, j])
             if seen and (bias is None or bias[b, h, i, j] != -np.inf):
                 score = fifty.mpf(scale) * fifty.fdot(zip(problem.query[b, h, i], problem.key[b, g, j], strict=True))
+                score = score if cap is None else cap * fifty.tanh(score / cap)
                 exponentials[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
-        if not exponentials and problem.conventions.get("empty_row") == "mean":
-            exponentials = dict.fromkeys(range(keys), fifty.one)
-        weights = {j: power / sum(exponentials.values()) for j, power in exponentials.items()}
-        if kept is not None:
-            weights = {j: w / (1 - fifty.mpf(p)) for j, w in weights.items() if kept[b, h, i, j]}
-        for v in range(value_width):
-            output[b, h, i, v] = sum((w * problem.value[b, g, j, v] for j, w in weights.items()), fifty.zero)
-    return output
+        total = sum(exponentials.values()) + (0 if sinks is None else fifty.exp(sinks[h]))
+        if total:
+            lse[b, h, i] = fifty.log(total)
+        if not total and problem.conventions.get("empty_row") == "mean":
+            exponentials, total = dict.fromkeys(range(keys), fifty.one), fifty.mpf(keys)
+        for j, power in exponentials.items():
+            if kept is None or kept[b, h, i, j]:
+                output[b, h, i] += power / total / (1 - fifty.mpf(p or 0)) * problem.value[b, g, j]
+    return output, lse
 
 
 def slopes(problem: Problem, name: str) -> Array:
-    """The gradient of Σ output · output_gradient by central differences, whose error in fifty digits is 1e-30."""
-    assert problem.output_gradient is not None
+    """The gradient of Σ output · dO + Σ lse · dL by central differences, whose error in fifty digits is 1e-30."""
     exact = np.vectorize(fifty.mpf, otypes=[object])
     problem = replace(problem, **{name: exact(getattr(problem, name)) for name in INPUTS})
-    value = problem.options[name] if name == "attn_mask" else getattr(problem, name)
-    array, step = exact(value), fifty.mpf(10) ** -15
+    array, step = (
+        exact(problem.options[name] if name in problem.options else getattr(problem, name)),
+        fifty.mpf(10) ** -15,
+    )
     actual = np.zeros(array.shape, dtype=object)
     for index in np.ndindex(array.shape):
         if not fifty.isfinite(array[index]):
@@ -94,19 +100,14 @@ def slopes(problem: Problem, name: str) -> Array:
             changed = array.copy()
             changed[index] = moved
             options = {**problem.options, name: changed}
-            output = by_definition(
-                replace(problem, **({"options": options} if name == "attn_mask" else {name: changed}))
+            output, lse = by_definition(
+                replace(problem, **({"options": options} if name in problem.options else {name: changed}))
             )
-            ends.append(fifty.fsum(output[place] * problem.output_gradient[place] for place in output))
+            ends.append((output * problem.output_gradient).sum())
+            if problem.lse_gradient is not None:
+                ends[-1] += (np.where(lse == -fifty.inf, 0, lse) * problem.lse_gradient[..., 0]).sum()
         actual[index] = (ends[0] - ends[1]) / (2 * step)
     return actual
-
-
-def as_array(output: Output, shape: tuple[int, ...]) -> Array:
-    array = np.zeros(shape, dtype=object)
-    for place, number in output.items():
-        array[place] = number
-    return array
 
 
 def distance(actual: Array, expected: Array) -> float:
@@ -139,6 +140,8 @@ def small_problem(
     )
     drawn = {name: change(random) if callable(change) else change for name, change in changes.items()}
     fields = {name: drawn.pop(name) for name in ("keep_mask", "conventions") if name in drawn}
+    if drawn.get("return_lse"):
+        fields["lse_gradient"] = random.normal(size=(2, heads, queries, 1))
     return replace(problem, options={**problem.options, **drawn}, **fields)
 
 
@@ -196,6 +199,11 @@ PROBLEMS = {
     "empty_row_mean": small_problem(attn_mask=EMPTY, conventions={"empty_row": "mean"}),
     "empty_row_mean_bias": small_problem(attn_mask=EMPTY_BIAS, conventions={"empty_row": "mean"}),
     "nothing_allowed": small_problem(attn_mask=np.zeros((1, 1), dtype=bool)),
+    "cap": small_problem(softcap=0.8),
+    "cap_and_bias": small_problem(softcap=0.8, attn_mask=EMPTY_BIAS),
+    "sinks": small_problem(sinks=np.array([0.7, -1.2])),
+    "lse": small_problem(return_lse=True, attn_mask=EMPTY_BIAS),
+    "all": small_problem(softcap=0.6, sinks=np.array([1.5, -0.3]), return_lse=True, attn_mask=EMPTY_BIAS),
 }
 
 
@@ -203,12 +211,16 @@ PROBLEMS = {
 @pytest.mark.parametrize(("arithmetic", "tolerance"), ARITHMETIC)
 def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, tolerance: float) -> None:
     problem = PROBLEMS[name]
-    expected = as_array(by_definition(problem), (*problem.query.shape[:-1], problem.value.shape[-1]))
+    expected, logarithms = by_definition(problem)
 
-    actual = attention(problem, FLOAT64, arithmetic).output
+    actual = attention(problem, FLOAT64, arithmetic)
 
-    assert distance(actual.value, expected) < tolerance
-    assert actual.bound.shape == actual.value.shape
+    assert distance(actual.output.value, expected) < tolerance
+    assert actual.output.bound.shape == expected.shape
+    if actual.lse is not None:
+        finite = logarithms != -fifty.inf
+        assert distance(actual.lse.value[finite], logarithms[finite]) < tolerance
+        assert (actual.lse.value[~finite] == -np.inf).all()
 
 
 @pytest.mark.parametrize(
@@ -216,16 +228,18 @@ def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, t
     [
         *("plain", "negative_scale", "scale_zero", "one_key", "grouped", "multi_query", "causal_more_queries"),
         *("causal_with_bias", "dropout", "dropout_grouped", "empty_row", "empty_row_mean", "nothing_allowed"),
+        *("cap", "cap_and_bias", "sinks", "lse", "all"),
     ],
 )
 def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
     problem = PROBLEMS[name]
-    expected = {name: slopes(problem, name) for name in INPUTS}
+    names = (*INPUTS, *({"sinks"} & set(problem.options)))
+    expected = {name: slopes(problem, name) for name in names}
 
     for arithmetic, tolerance in ((np.float64, 1e-13), (widest("float64"), 2e-17), (np.object_, 1e-28)):
-        actual = attention(replace(problem, gradient_of=INPUTS), FLOAT64, arithmetic).gradients
-        assert set(actual) == set(INPUTS)
-        for name in INPUTS:
+        actual = attention(replace(problem, gradient_of=names), FLOAT64, arithmetic).gradients
+        assert set(actual) == set(names)
+        for name in names:
             assert distance(actual[name].value, expected[name]) < tolerance, (name, arithmetic)
 
 
