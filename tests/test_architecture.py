@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 2030,
     "judging": 1060,
     "cases": 3900,
-    "contracts": 24600,
+    "contracts": 22920,
     "registry": 5440,
     "worker": 3640,
     "machine": 650,
