@@ -193,6 +193,10 @@ MUTANTS = [
                 lambda base: with_arguments(base=lambda _: float(base)), "10000", fit=_written_base),
             "float32_angles": Mutation("angles are computed in float32 for float64", lambda positions, exponents, base:
                 positions.float() / base ** exponents.float(), "documents, 11.6", ("float64",)),
+            "float32_angles_by_logarithm": Mutation(
+                "angles are computed in float32 for float64, by exponentials of logarithms",
+                lambda positions, exponents, base: positions.float() * (exponents.float() * -math.log(base)).exp(),
+                "PyTorch's tutorial", ("float64",)),
             "half_angles": Mutation("angles are rounded to float16", with_result(rounded(torch.float16)),
                 dtypes=("float32", "float16")),
         },
