@@ -13,8 +13,8 @@ from torch import Tensor
 from attnsuite.cases import Case
 from attnsuite.cases.contract import CoveringArray, LocalMutant
 from attnsuite.cases.covering import Contradiction, Row, Space, drawn
-from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
+from attnsuite.contracts.attention.cases.combined import last_column_unwritten
 from attnsuite.contracts.blocks.kv_cache_attention.case import LAYOUTS, CacheCase
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
 from attnsuite.model import COMBINED, DTYPES
@@ -109,21 +109,11 @@ def local_mistakes() -> list[LocalMutant]:
     appending = {"new": lambda new, cache, places: _all_but_last(cache, places, new)}
     weights = mutants(
         Cached,
-        softmax={
-            "one_query_loses_a_key": Mutation(
-                "one query loses the key it prefers", with_arguments(scores=_without_its_best_key), dtypes=DTYPES
-            )
-        },
-        combine={
-            "last_column_is_not_written": Mutation(
-                "the last column of the output is not written",
-                with_result(
-                    lambda output: output.index_fill(-1, output.new_tensor([output.shape[-1] - 1]).long(), JUNK)
-                ),
-                dtypes=DTYPES,
-            )
-        },
-    )
+        softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers",
+            with_arguments(scores=_without_its_best_key), dtypes=DTYPES)},
+        combine={"last_column_is_not_written": Mutation("the last column of the output is not written",
+            with_result(last_column_unwritten), dtypes=DTYPES)},
+    )  # fmt: skip
     written = mutants(
         Cached,
         append_keys={"last_new_key_is_cut": Mutation("the last number of the last new key is not written",
