@@ -163,6 +163,8 @@ STRANGE = {
     "expanded_last": "stride 0 along the last axis",
     "time_major": "(s, b, h, e) in memory",
 }
+RARE = ("expanded_items", "expanded_heads", "expanded_last", "time_major")
+"""Those that inputs have in one dtype: combined cases have them in all."""
 
 
 def layout() -> list[AttentionCase]:
@@ -171,13 +173,14 @@ def layout() -> list[AttentionCase]:
     names = {"expanded_everywhere": "of_a_sum"}
     case = partial(AttentionCase, dtypes=("float32", "bfloat16"))
     gradients = partial(case, gradient_of=INPUTS)
+    dtypes = {layout: ("float32",) if layout in RARE else ("float32", "bfloat16") for layout in upstream}
     return [
-        *(case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}) for name in INPUTS
-            for layout, words in STRANGE.items()),
+        *(case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}, dtypes=dtypes[layout])
+            for name in INPUTS for layout, words in STRANGE.items()),
         *(gradients(f"layout/output_gradient_{names.get(layout, layout)}", f"output gradient: {words}", queries=6,
-            layout={"output_gradient": layout}) for layout, words in upstream.items()),
+            layout={"output_gradient": layout}, dtypes=dtypes[layout]) for layout, words in upstream.items()),
         *(gradients(f"layout/all_{layout}", f"all inputs: {words}", queries=6, layout=dict.fromkeys(INPUTS, layout))
-            for layout, words in STRANGE.items() if layout != "strided"),
+            for layout, words in STRANGE.items() if layout not in ("strided", *RARE)),
         *(case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140,
             layout={name: "transposed_heads"}) for name in INPUTS),
         gradients("layout/long_output_gradient_sliced", "output gradient: a slice of a larger tensor, across tiles",
@@ -190,7 +193,7 @@ def backward_passes() -> list[AttentionCase]:
     return [
         gradients("gradients/plain", "all three at once"),
         *(case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
-        case("gradients/query_and_key_alone", "no gradient of the value", gradient_of=("query", "key")),
+        case("gradients/query_and_key_alone", "no gradient of the value", gradient_of=("query", "key"), dtypes=("float32",)),
         gradients("gradients/value_width", "another value width", value_width=5),
         gradients("gradients/rank_2", "without leading axes", rank=2, batch=1, heads=1),
         gradients("gradients/rank_3", "with one leading axis", rank=3, batch=1, heads=3),
