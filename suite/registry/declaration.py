@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar, overload
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import Meta, Struct, convert
 from msgspec.structs import asdict
 
 from attnsuite.contracts import names as contract_names
@@ -195,7 +195,7 @@ def implementation_arguments(**arguments: Any) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
     try:
         checked = convert({name: value for name, value in arguments.items() if value is not None}, _Arguments)
-    except ValidationError as error:
+    except Exception as error:  # msgspec's, and whatever an object raises that is no data
         raise TypeError(f"@implementation: {error}") from None
     for argument, value, known in (
         ("signature", checked.signature, signatures()),
