@@ -178,9 +178,10 @@ def test_the_first_wrong_token_is_named() -> None:
 def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(name: str) -> None:
     for case in (case for case in contract(name).cases() if case.family == "greedy"):
         for dtype in ("float64", "float32"):
-            expected = case.expected(case.calls(dtype), {})
+            calls = case.calls(dtype)
+            expected = case.expected(calls, {})
             assert all(tokens.known.all() for tokens in expected), case.name
-    ends = np.concatenate([tokens.value[:, -1] == 2 for tokens in expected])
+    ends = np.concatenate([tokens.value[:, -1] == calls[0].factory_options["greedy"]["end"] for tokens in expected])
     assert set(ends.tolist()) == {True, False}
 
 
@@ -204,5 +205,6 @@ def test_a_translation_is_what_a_model_chooses_when_it_reads_the_translation() -
 
     best = correct(case.config, call.weights)(*call.tensors.values(), read).argmax(-1)
 
-    ended = (best == 2).cumsum(1) > 0
-    assert torch.equal(best.masked_fill(ended, 2), tokens)
+    end = call.factory_options["greedy"]["end"]
+    ended = (best == end).cumsum(1) > 0
+    assert torch.equal(best.masked_fill(ended, end), tokens)
