@@ -8,7 +8,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attnsuite.cases.call import Calls, Conventions, Replies
-from attnsuite.model import DTYPES, Example, Source
+from attnsuite.model import DTYPES, Source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,10 +78,6 @@ class Case(ABC):
     def draws(self, calls: Calls, replies: Replies, expected: Any) -> Mapping[int, Tensor]:
         """The dropout masks that the replies reveal, by seed: diagnosis gives them to the mutants."""
         return {}
-
-    def example(self) -> Example | None:
-        """The document's result next to the oracle's; None where no document has the case."""
-        return None
 
 
 class CaseWrapper(Case):

@@ -16,7 +16,7 @@ from attnsuite.cases.call import Call, Calls, Conventions, Reply
 from attnsuite.cases.case import Case
 from attnsuite.cases.covering import Meeting, Row, Space
 from attnsuite.cases.workload import Workload
-from attnsuite.model import DTYPES, SHAPE, Example, Outcome, UsageError
+from attnsuite.model import DTYPES, SHAPE, Outcome, UsageError
 from attnsuite.model.limits import COMBINED
 
 if TYPE_CHECKING:
@@ -121,8 +121,6 @@ class Contract:
     """The implementation with which times are compared."""
     is_model: bool = False
     """Whether an implementation is a factory, `factory(config, weights)`."""
-    examples: Callable[[], Sequence[Example]] = tuple
-    """The documents' examples among the cases, next to the oracle's results."""
     reproducer: Callable[[], Reproducer | None] = lambda: None
     """How to reduce and write a failing call, if the contract can."""
     rephrase: Callable[[str], str] = lambda text: text
@@ -319,7 +317,6 @@ def lists_in(module: str, mutants: str = "mutants", **others: str) -> dict[str, 
         "cases": cases,
         "mutants": lambda: mutants_in(home(mutants)),
         "controls": lambda: controls_in(home(mutants)),
-        "examples": lambda: [example for case in cases() if (example := case.example())],
     }
     return lists | {name: made(path) for name, path in others.items()}
 

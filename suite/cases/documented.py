@@ -12,7 +12,7 @@ from attnsuite.cases.expected import Expected, PerCallCase
 from attnsuite.cases.tensors import PRECISE, Array, numbers
 from attnsuite.judging import compare
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import Example, Figures, Source, Status
+from attnsuite.model import Figures, Source, Status
 
 Arrange = Callable[[Array, Mapping[str, Array]], Array]
 """Makes the documented array from an output and the attention weights by name."""
@@ -23,8 +23,6 @@ ROUNDED_INPUTS = 4e-6
 """What rounding literal inputs to float32 may change, relatively."""
 SINGLE = 1e-5
 """What a document's own run in float32 may have lost of numbers over many orders of magnitude, relatively."""
-SHOWN = 6
-"""The number of values of an example in a table, and their decimals where a document prints none."""
 
 
 class DocumentedNumbers(ChangedCase):
@@ -35,16 +33,10 @@ class DocumentedNumbers(ChangedCase):
         base: PerCallCase,
         figures: Figures,
         select: Callable[[Array], Array] = np.asarray,
-        *,
-        remark: str = "",
-        where_decided: str = "",
     ) -> None:
-        """`select` picks the printed part of the output. The table adds `remark` to the quantity, and notes
-        `where_decided` where the contract decides otherwise than the document.
-        """
+        """`select` picks the printed part of the output."""
         super().__init__(base)
-        self.figures, self.select, self.remark, self.where_decided = figures, select, remark, where_decided
-        self.source, self.dtypes = figures.source, PRECISE
+        self.figures, self.select, self.source, self.dtypes = figures, select, figures.source, PRECISE
 
     @property
     def printed(self) -> Array:
@@ -73,10 +65,6 @@ class DocumentedNumbers(ChangedCase):
         assert output is not None, "the form has been checked"
         return self.select(compare.numbers(output))
 
-    def oracle_part(self, expected: Sequence[Expected]) -> Array:
-        """The printed part of the oracle's result."""
-        return self.select(expected[0].numbers)
-
     def tolerance(self, expected: Expected, dtype: str) -> Array:
         """Half a unit of the last printed digit, plus what the dtype may cost."""
         size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity has no digits
@@ -92,17 +80,6 @@ class DocumentedNumbers(ChangedCase):
     def slack(self, expected: Expected) -> Array:
         """What the dtype may cost of the printed part."""
         return self.select(expected.slack)
-
-    def example(self) -> Example:
-        expected, *_ = results = self.expected(self.calls("float64"), {})
-        decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
-        printed, computed = first_numbers(self.printed, decimals), first_numbers(self.oracle_part(results), decimals)
-        derived = self.figures.source.given != "digits" and self.figures.decimals is None
-        notes = [f"not printed; derived from the definition: {printed}"] if derived else []
-        if expected.decided is not None and expected.decided.any() and self.where_decided:
-            notes.append(self.where_decided)
-        printed_text = "" if derived else printed
-        return example(self.name, self.figures.source, printed_text, computed, "; ".join(notes), self.remark)
 
 
 class DocumentedShape(ChangedCase):
@@ -125,13 +102,6 @@ class DocumentedShape(ChangedCase):
         if shape != self.shape:
             return Verdict(Status.FAILED, f"output has shape {shape}, the document prints {self.shape}")
         return verdict
-
-    def example(self) -> Example:
-        expected, *_ = self.expected(self.calls("float64"), {})
-        weights = {name: weights.expected.numbers for name, weights in (expected.attentions or {}).items()}
-        assert self.source is not None
-        shape = self.arrange(expected.numbers, weights).shape
-        return example(self.name, self.source, str(self.shape), str(shape), "unseeded draws")
 
 
 class CasePair(CaseWrapper):
@@ -161,18 +131,3 @@ class CasePair(CaseWrapper):
 
     def counts(self, expected: tuple[Any, Any]) -> bool:
         return self.base.counts(expected[0])
-
-    def example(self) -> Example | None:
-        return self.base.example()
-
-
-def example(name: str, source: Source, printed: str, computed: str, note: str, remark: str = "") -> Example:
-    """A document's result next to the oracle's; the remark is added to its quantity."""
-    where = (source.document, source.section, source.quantity + remark)
-    return Example(name, *where, printed, computed, note=note, given=source.given)
-
-
-def first_numbers(values: Array, decimals: int) -> str:
-    """The first numbers of an array, row by row."""
-    flat = values.reshape(-1)
-    return ", ".join(f"{value:.{decimals}f}" for value in flat[:SHOWN]) + (", …" if flat.size > SHOWN else "")

@@ -69,7 +69,7 @@ def run(options: Bench) -> int:
         print_start(writer)
         with Display(tables, lines, what="tables", row=lambda measurement: rows.write(row(measurement))) as display:
             measured = campaign.bench(here, writer, display)
-        campaign.finish(writer, request)
+        writer.finish()
     busy = [load for benchmark in here for load in benchmark.busy]
     if options.shard is None:
         report(options.results, writer.run.machine.name, lines, draws=tables > 1)  # one table is no chart

@@ -20,11 +20,9 @@ from attnsuite.contracts import names as contract_names
 from attnsuite.model import (
     EVERY_CASE,
     ContractFacts,
-    Example,
     Facts,
     FindingFacts,
     Measurement,
-    Operators,
     Outcome,
     Run,
     Shard,
@@ -33,7 +31,6 @@ from attnsuite.model import (
 )
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.results import RunWriter, finished_shard
-from attnsuite.worker.sandbox import detected, in_words
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request
@@ -225,14 +222,11 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
     from attnsuite.conformance.known import known_bugs
 
     contracts: dict[str, ContractFacts] = {}
-    examples: list[Example] = []
     known: dict[str, FindingFacts] = {}
     for name in contracts_of(declarations):
         contract = contract_named(name)
-        needs = {case: tuple(words) for case, words in _needs_of(contract).items()}
         why = {case.name: case.why for case in contract.cases() if case.why}
-        contracts[name] = ContractFacts(dict(contract.features), needs, contract.baseline, contract.is_model, why)
-        examples += contract.examples()
+        contracts[name] = ContractFacts(contract.baseline, why)
         bugs = known_bugs(contract.known_bugs, machine.versions())
         known |= {
             bug.id: FindingFacts(
@@ -246,12 +240,8 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         }
     return Facts(
         contracts=contracts,
-        lacks={item.full_name: dict(item.lacks) for item in declarations if item.lacks},
-        conventions={item.full_name: dict(item.conventions) for item in declarations if item.conventions},
         findings=known,
-        examples=tuple(examples),
         again={name: tuple(words) for name, words in again.items() if name != EVERY_CASE},
-        sandbox=_sandbox(declarations),
     )
 
 
@@ -267,11 +257,9 @@ def _needs_of(contract: Contract) -> Mapping[str, Collection[str]]:
 
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:
     """The facts that pages print with measurements, added to other facts of the run."""
-    from attnsuite.benchmark.request import declaration_of
-
     facts = facts or Facts()
     contracts = [contract_named(benchmark.contract.name) for benchmark in benchmarks]
-    timed = {item.name: ContractFacts(baseline=item.baseline, is_model=item.is_model) for item in contracts}
+    timed = {item.name: ContractFacts(item.baseline) for item in contracts}
     chosen = {timing.contract.name: timing.request.baseline for timing in benchmarks if timing.request.baseline}
     workloads = {
         benchmark.contract.name: {
@@ -279,44 +267,18 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
         }
         for benchmark in benchmarks
     }
-    sandbox = _sandbox([declaration_of(item) for benchmark in benchmarks for item in benchmark.implementations])
     return structs.replace(
         facts,
         contracts={**timed, **facts.contracts},
         workloads=workloads,
         baselines=chosen,
-        sandbox={**sandbox, **facts.sandbox},
     )
 
 
-def _sandbox(declarations: Sequence[Declaration]) -> dict[str, str]:
-    """The sandbox of each submission."""
-    submissions = [declaration.full_name for declaration in declarations if not declaration.shipped]
-    return dict.fromkeys(submissions, in_words(detected())) if submissions else {}
-
-
-def finish(
-    writer: RunWriter,
-    request: Request | None = None,
-    checked: Iterable[Declaration] = (),
-    operators: Mapping[str, Operators] = MappingProxyType({}),
-    lacks: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> None:
-    """Finish the run with its last facts.
-
-    All tests of `checked` ran, so that their older rows no longer count. `operators` are those that submissions ran,
-    `lacks` the gaps that were declared at import.
-    """
-    facts = writer.run.facts
-    writer.finish(
-        structs.replace(
-            facts,
-            whole=tuple(declaration.full_name for declaration in checked) or facts.whole,
-            profile=(request.timed_as or "") if request else "",
-            operators=dict(operators),
-            lacks={**facts.lacks, **{name: dict(reasons) for name, reasons in lacks.items() if reasons}},
-        )
-    )
+def finish_checked(writer: RunWriter, whole: Iterable[Declaration]) -> None:
+    """Finish the run. All tests of `whole` ran, so that their older rows no longer count."""
+    names = tuple(declaration.full_name for declaration in whole)
+    writer.finish(structs.replace(writer.run.facts, whole=names or writer.run.facts.whole))
 
 
 Row = TypeVar("Row", Outcome, Measurement)

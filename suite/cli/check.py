@@ -198,7 +198,7 @@ class _Check:
                 outcomes, stopped = error.outcomes, error
             if writer and not stopped and not session.is_decided(outcomes):
                 whole = () if options.narrows else self.declarations
-                campaign.finish(writer, checked=whole, operators=session.operators, lacks=session.unsupported)
+                campaign.finish_checked(writer, whole)
         interrupted = _interruption(outcomes, total, writer) if stopped else ""
         self._conclude(session, outcomes, again, writer, interrupted)
         if stopped:
@@ -213,8 +213,7 @@ class _Check:
         if request.seed and explains:
             print(f"inputs and combinations of features are drawn with --seed {request.seed}", file=self.lines)
         jobs = jobs_of(options.jobs, request, self.declarations)
-        records = bool(options.results)
-        return session_of(request, count, jobs, explains, options.fail_fast, records_operators=records)
+        return session_of(request, count, jobs, explains, options.fail_fast)
 
     def _in_shard(self, session: Session) -> list[Declaration]:
         """The implementations with any test in the shard; all without --shard."""

@@ -114,7 +114,7 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     processes = jobs_of(options.jobs, request, declarations)
-    session = session_of(request, len(declarations), processes, records_operators=True)
+    session = session_of(request, len(declarations), processes)
     return Job(declarations, session, benchmarks, timed, timing, processes)
 
 
@@ -150,5 +150,5 @@ def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[lis
     with Display(tables, sys.stdout, what="tables") as display:
         measurements = campaign.bench(job.benchmarks, writer, display)
     whole = [declaration for declaration in job.declarations if declaration.full_name not in job.sampled]
-    campaign.finish(writer, job.timing, whole, job.session.operators, job.session.unsupported)
+    campaign.finish_checked(writer, whole)
     return outcomes, measurements

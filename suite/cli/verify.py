@@ -28,7 +28,7 @@ class Findings:
         records = self.machines.values()
         runs, rows = sum(len(record.runs) for record in records), sum(map(_rows, records))
         pages = f"; {self.files} pages, tables and charts match their rows" if self.files else ""
-        return f"{len(records):,} machines, {runs:,} runs, {rows:,} rows{pages}"
+        return f"machines: {len(records):,}, runs: {runs:,}, rows: {rows:,}{pages}"
 
 
 def _rows(record: MachineRecord) -> int:

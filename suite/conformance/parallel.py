@@ -50,16 +50,11 @@ def jobs_of(jobs: int | None, request: CheckRequest, declarations: Sequence[Decl
 
 
 def session_of(
-    request: CheckRequest,
-    implementations: int,
-    jobs: int,
-    explains: bool = False,
-    fail_fast: bool = False,
-    records_operators: bool = False,
+    request: CheckRequest, implementations: int, jobs: int, explains: bool = False, fail_fast: bool = False
 ) -> Session:
     """The session of a check of several implementations in `jobs` processes. UsageError for an invalid number."""
     check_jobs(jobs)
-    options = (request, implementations > 1, explains, fail_fast, records_operators)
+    options = (request, implementations > 1, explains, fail_fast)
     return Session(*options) if jobs == 1 else ParallelSession(*options, jobs=jobs)
 
 

@@ -23,7 +23,7 @@ from attnsuite.conformance.request import CaseDtype, CheckRequest
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.judging import float32
-from attnsuite.model import EVERY_CASE, Explanation, Operators, Outcome, UsageError
+from attnsuite.model import EVERY_CASE, Explanation, Outcome, UsageError
 from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.registry.signatures import in_signature, with_layout
@@ -46,8 +46,6 @@ class Session:
     """Whether failures are explained, which takes seconds."""
     fail_fast: bool = False
     """Whether no more tests run after the first failure."""
-    records_operators: bool = False
-    """Whether the operators of submissions are recorded, also where nothing is explained."""
     jobs: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for the processes of implementations, added to those of this process."""
@@ -56,14 +54,11 @@ class Session:
     cancelled: Event | None = None
     """Set when no result is needed any more: waiting for one then ends as if its process had died."""
     explanations: dict[str, Explanation] = field(default_factory=dict)
-    """The explanations of checked implementations, by full name, as the four dictionaries that follow."""
+    """The explanations of checked implementations, by full name, as the two dictionaries that follow."""
     signatures: dict[str, str] = field(default_factory=dict)
     """The signature of each and how it was recognised, in a line; empty for the contract's own."""
     mechanisms: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """The mechanisms of the sandbox of each; None for trusted code."""
-    unsupported: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """The features that each does not support, with reasons: its import may declare others than its source."""
-    operators: dict[str, Operators] = field(default_factory=dict)
     # By contract:
     _tests: dict[str, list[CaseDtype]] = field(default_factory=dict)
     _inputs: dict[str, CaseTests] = field(default_factory=dict)
@@ -112,14 +107,11 @@ class Session:
         return self.fail_fast and any(outcome.fails for outcome in outcomes)
 
     def _explain(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> None:
-        """Record operators and the explanation."""
-        implementation, operators = check.implementation, None
-        if (self.explains or self.records_operators) and not implementation.declaration.shipped:
-            operators = operators_used(check, outcomes)
-        if operators:
-            self.operators[implementation.name] = operators
+        """Record the explanation."""
         if not self.explains:
             return
+        implementation = check.implementation
+        operators = None if implementation.declaration.shipped else operators_used(check, outcomes)
         self.explanations[implementation.name] = replace(
             Explainer(check).explanation(outcomes),
             operators=operators,
@@ -232,7 +224,7 @@ class Session:
             return implementation
         name = implementation.name
         self.signatures[name] = registry.assumptions(implementation.declaration)
-        self.unsupported[name], self.mechanisms[name] = implementation.lacks, implementation.mechanisms
+        self.mechanisms[name] = implementation.mechanisms
         known, whole = self.known(declaration, contract), self.request.shard is None
         return Check(
             implementation, self.inputs(contract), tests, known, earlier, whole, time_limit=self.request.time_limit

@@ -33,7 +33,6 @@ from attnsuite.model.rows import Status as Status
 from attnsuite.model.rows import TrainingRow as TrainingRow
 from attnsuite.model.run import QUANTITY_KINDS as QUANTITY_KINDS
 from attnsuite.model.run import ContractFacts as ContractFacts
-from attnsuite.model.run import Example as Example
 from attnsuite.model.run import Explanation as Explanation
 from attnsuite.model.run import Facts as Facts
 from attnsuite.model.run import Figures as Figures

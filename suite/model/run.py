@@ -10,40 +10,15 @@ from typing import Any
 
 from msgspec import field
 
-from attnsuite.model.rows import Amount, Count, Name, Operators, Row, Status
+from attnsuite.model.rows import Count, Name, Operators, Row
 from attnsuite.model.words import UsageError
 
 
-class Example(Row, frozen=True):
-    """One numeric example of a source document: its printed values, the oracle's, and the statuses of implementations.
+class ContractFacts(Row, frozen=True, forbid_unknown_fields=False):
+    """Facts about a tested contract for tables. Older runs have more of them, which no page reads."""
 
-    `statuses` maps each implementation that was tested to one status. `printed` is empty where the document shows a
-    picture or states a fact; `note` describes a mistake of the document itself.
-    """
-
-    id: Name
-    document: Name
-    section: str
-    quantity: str
-    printed: str = ""
-    computed: str = ""
-    statuses: Mapping[str, Status] = field(default_factory=dict)
-    note: str = ""
-    given: str = ""
-    """How the document gives it: a key of QUANTITY_KINDS; empty in older runs."""
-
-
-class ContractFacts(Row, frozen=True):
-    """Facts about a tested contract for tables."""
-
-    features: Mapping[str, str] = field(default_factory=dict)
-    """The features that cases may need, with descriptions."""
-    cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The features that each case needs."""
     baseline: str = ""
     """The implementation with which others are compared; empty where nothing is timed."""
-    is_model: bool = False
-    """Whether an implementation is a factory of models."""
     why: Mapping[str, str] = field(default_factory=dict)
     """Why each case exists; empty in older runs."""
 
@@ -73,38 +48,24 @@ class WorkloadFacts(Row, frozen=True):
     """The size on the axis of charts."""
 
 
-class Facts(Row, frozen=True):
-    """Facts about contracts and implementations at the time of a run, and about the run itself."""
+class Facts(Row, frozen=True, forbid_unknown_fields=False):
+    """What pages print with the rows of a run. Older runs have more facts, which no page reads."""
 
     contracts: Mapping[str, ContractFacts] = field(default_factory=dict)
-    lacks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The declared gaps of each implementation, with reasons."""
-    conventions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The declared conventions of each implementation: a choice, or a choice for each kind of mask."""
     findings: Mapping[str, FindingFacts] = field(default_factory=dict)
     """Each known bug, by its id."""
-    examples: tuple[Example, ...] = ()
-    """The documents' examples among the cases; their statuses come from the outcomes."""
     again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The command-line words that name an implementation, where these are not its registered name."""
     workloads: Mapping[str, Mapping[str, WorkloadFacts]] = field(default_factory=dict)
     """The workloads of each contract."""
     baselines: Mapping[str, str] = field(default_factory=dict)
     """The baselines of this run that are not their contract's own, by contract."""
-    profile: str = ""
-    """The profile that was timed, or empty."""
-    sandbox: Mapping[str, str] = field(default_factory=dict)
-    """The sandbox of each submission, in words."""
-    operators: Mapping[str, Operators] = field(default_factory=dict)
-    """The operators that each submission ran in the recorded tests."""
     whole: tuple[str, ...] = ()
     """The implementations that the shards together test on every case in every dtype."""
     claims: tuple[str, ...] = ()
     """The names of all claims, where claims were measured."""
     sampled: Mapping[str, Count] = field(default_factory=dict)
     """The implementations that were tested on a sample, with the total number of tests of each."""
-    seconds: Mapping[str, Amount] = field(default_factory=dict)
-    """The seconds of a benchmark by activity."""
 
 
 @dataclass(frozen=True, slots=True)

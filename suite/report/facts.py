@@ -8,18 +8,13 @@ from attnsuite.results import MachineRecord
 
 
 def contracts(recorded: MachineRecord) -> dict[str, ContractFacts]:
-    """Each contract with rows. Removed features and cases stay, because older rows need them."""
+    """Each contract with rows. Removed cases stay, because older rows need them."""
     merged: dict[str, ContractFacts] = {}
     for run, rows in _newest_first(recorded):
         for name in sorted({row.contract for row in rows}):
             newer, older = merged.get(name, ContractFacts()), run.facts.contracts.get(name, ContractFacts())
-            merged[name] = ContractFacts(
-                {**newer.features, **older.features, **newer.features},
-                {**newer.cases, **older.cases, **newer.cases},
-                newer.baseline or older.baseline,
-                newer.is_model or older.is_model,
-                {**newer.why, **older.why, **newer.why},
-            )
+            why = {**newer.why, **older.why, **newer.why}
+            merged[name] = ContractFacts(newer.baseline or older.baseline, why)
     return merged
 
 

@@ -71,19 +71,6 @@ def test_a_part_of_the_output_may_be_what_is_printed() -> None:
     case = DocumentedNumbers(formula("documents/any", "any"), Figures(SOURCE, 0.5, 4), lambda output: output[-1])
 
     assert verdict_on(case, right(case)).status == "passed"
-    assert case.example().computed == "0.5000"
-
-
-def test_a_row_of_the_table_says_where_the_example_stands() -> None:
-    base = formula("documents/any", "any")
-    printed = DocumentedNumbers(base, Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), remark=", in halves").example()
-    derived = DocumentedNumbers(base, Figures(SOURCE, DERIVED)).example()
-    shaped = DocumentedShape(base, SOURCE, [3]).example()
-
-    assert (printed.document, printed.section, printed.quantity) == ("doc-9", "2", "output, in halves")
-    assert (printed.printed, printed.computed, printed.note) == (*("0.1667, 0.3333, 0.5000",) * 2, "")
-    assert (derived.printed, derived.note[:44]) == ("", "not printed; derived from the definition: 0.")
-    assert (shaped.printed, shaped.computed, shaped.note) == ("(3,)", "(3,)", "unseeded draws")
 
 
 def test_a_shape_that_the_document_does_not_give_is_wrong() -> None:

@@ -41,7 +41,7 @@ def page(name: str) -> str:
         ("bleu", "    k                3, such as k/1: single tokens alone"),
         ("bleu", "    size             1, size/long: 600 tokens, the last is wrong"),
         ("bleu", "mutants: mistakes that the cases detect and a diagnosis names; sources in brackets:"),
-        ("bleu", "    percent                the score is multiplied by 100 [sacrebleu]"),
+        ("bleu", "    percent               the score is multiplied by 100 [sacrebleu]"),
         ("bleu", "2 correct variants: implementations in other styles, which pass every case:"),
         ("bleu", "    struck_out       lists, from the longest n-grams to the shortest"),
         ("bleu", "Not tested:"),

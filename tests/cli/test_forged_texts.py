@@ -129,18 +129,3 @@ def test_after_forged_gradients_the_next_implementation_is_tested(
     assert {row["status"] for row in rows(tmp_path / "out.json", "forges")} == statuses
     assert [row["status"] for row in rows(tmp_path / "out.json", "honest")] == ["passed", "passed"]
     assert len(list(ElementTree.parse(tmp_path / "out.xml").iter("testcase"))) == 4
-
-
-@pytest.mark.slow
-def test_gaps_that_only_the_import_tells_are_noted(
-    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
-) -> None:
-    decorator = '    from attnsuite import implementation\n\n    @implementation(lacks={"causal": "not yet"})'
-    write("kernels_of_mine.py", f"{decorator}{HONEST}")
-    write("gap.py", "from kernels_of_mine import attention")
-    options = ("--case", "plain", "--case", "causal", "--dtype", "float32", "--results", "out")
-
-    assert status_of("check", "gap.py", *options) == 1
-    assert "declares it lacks causal, yet passes" in capsys.readouterr().out
-
-    assert status_of("verify", "out") == 0, capsys.readouterr()

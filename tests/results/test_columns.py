@@ -20,7 +20,6 @@ from attnsuite.model import (
     FindingFacts,
     Machine,
     Measurement,
-    Operators,
     Outcome,
     Repetition,
     Run,
@@ -44,7 +43,7 @@ FILES = {
     "trainings.jsonl.gz": (TrainingRow,),
     "claims.jsonl.gz": (ClaimResult,),
     "repeats.jsonl.gz": (Repetition,),
-    "facts.json.gz": (Facts, ContractFacts, WorkloadFacts, FindingFacts, Operators),
+    "facts.json.gz": (Facts, ContractFacts, WorkloadFacts, FindingFacts),
     "history.csv": (Line,),
 }
 SHARED = {
@@ -100,9 +99,8 @@ OWN = {
         "accelerators": "names of the GPUs",
     },
     Repetition: {"threads": "number of threads", "place": "0 for the baseline, 1, 2, … for identical implementations"},
-    Facts: {"contracts": "each contract, see the next table", "profile": "profile of the benchmark, or empty"},
+    Facts: {"contracts": "each contract, see the next table"},
     FindingFacts: {"words": "what is wrong, in words"},
-    Operators: {"looked_at": "number of sampled tests", "ran": "number of sampled tests that ran each operator"},
     Line: {
         "source": "hash of the implementation's file",
         "dtype": "as in measurements",
@@ -116,7 +114,6 @@ OWN = {
         "tests": "number of tests; 0 in a line about a workload",
     },
     WorkloadFacts: {"group": "group of the workload", "why": "why it is timed"},
-    ContractFacts: {"is_model": "whether an implementation is a factory of models"},
 }
 
 

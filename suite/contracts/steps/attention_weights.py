@@ -38,7 +38,7 @@ Not tested:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -52,7 +52,6 @@ from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
 from attnsuite.cases.computations import Arguments, Sizes, Steps, check_mask, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
-from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers, valid
@@ -233,8 +232,6 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-DECIDED = "where the document's own code gives {}, zeros are expected unless the convention empty_row is declared"
-"""What the table says of the rows that a document leaves empty."""
 AFTER = ("masked_weights", "row_sums")
 """Quantities of weights that are masked after the softmax, and not yet divided by the rest."""
 
@@ -244,9 +241,8 @@ def documented() -> Iterator[Case]:
     for example, quantity, inputs, options, select in _examples():
         values = numbers(example.expected[quantity])
         numeric = case.with_inputs(*example.named(quantity), inputs, **options)
-        decided = DECIDED.format("NaN" if np.isnan(values).any() else "the mean")
         kind = MaskedAfter if quantity in AFTER else DocumentedNumbers
-        yield kind(numeric, example.gives(quantity, values), select, where_decided=decided)
+        yield kind(numeric, example.gives(quantity, values), select)
     for example in documents.examples_of("masked_softmax", kind="shape"):
         shape = tuple(example.inputs["scores_shape"])
         shaped = case(*example.named(), shape=shape, lengths=example.inputs["valid_lens"])
@@ -297,12 +293,7 @@ class MaskedAfter(DocumentedNumbers):
         return replace(call, options={}), call
 
     def printed_part(self, replies: Replies) -> Array:
-        return self._after(*(compare.numbers(reply.output) for reply in replies if reply.output is not None))
-
-    def oracle_part(self, expected: Sequence[Expected]) -> Array:
-        return self._after(*(result.numbers for result in expected))
-
-    def _after(self, whole: Array, masked: Array) -> Array:
+        whole, masked = (compare.numbers(reply.output) for reply in replies if reply.output is not None)
         return self.select(np.where(masked > 0, whole, 0.0))
 
 

@@ -160,7 +160,6 @@ def cases() -> list[Case]:
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 NO_SUPPORT = "doc-004/11.2-no-support"
 """A query beyond the reach of all keys: the document's code divides zero by zero."""
-DECIDED = "where the document's own code gives NaN, zeros are expected unless the convention empty_row is declared"
 
 
 class Curve(DocumentedNumbers):
@@ -187,7 +186,7 @@ def documented() -> Iterator[Case]:
             name = example.named(quantity)
             inputs = {"query": query, "key": key, "value": values}
             figures = example.gives(quantity, _rows(example.expected[quantity]))
-            numeric = DocumentedNumbers(case.with_inputs(*name, inputs, **options), figures, where_decided=DECIDED)
+            numeric = DocumentedNumbers(case.with_inputs(*name, inputs, **options), figures)
             near = case.with_inputs(*name, inputs | {"query": key[:1] + 0.5}, kernel="boxcar")
             yield numeric if example is not alone else CasePair(numeric, near)  # zeros alone prove nothing
 

@@ -53,7 +53,7 @@ from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.computations import widened as in_wider
-from attnsuite.cases.documented import DERIVED, CasePair, DocumentedNumbers, example, first_numbers
+from attnsuite.cases.documented import DERIVED, CasePair, DocumentedNumbers
 from attnsuite.cases.expected import WithinBounds, judge
 from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
@@ -66,7 +66,7 @@ from attnsuite.judging.precision import widened
 from attnsuite.judging.running_error import WithError, concatenated, whichever
 from attnsuite.judging.shares import Share, exactly, min_seeds
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import Example, Figures, Status
+from attnsuite.model import Figures, Status
 
 SEEDS = (0, 1, 2, 3)
 """The seeds of most cases."""
@@ -182,11 +182,6 @@ class DocumentedMean(Randomised):
     def mean(self, expected: Sequence[Possible]) -> Array:
         """The mean of all results."""
         return np.array(sum(possible.probability * possible.expected.numbers for possible in expected))
-
-    def example(self) -> Example:
-        printed = first_numbers(numbers([self.figures.values]), 6)
-        mean = first_numbers(self.mean(self.expected(self.calls("float64"), {})), 6)
-        return example(self.name, self.figures.source, "", mean, f"not printed; derived from the definition: {printed}")
 
 
 def _nearest(replies: Replies, expected: Sequence[Possible]) -> list[Possible]:

@@ -54,7 +54,6 @@ from attnsuite.cases import COMMON, Calls, Case, Variant, declare
 from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import filled_beyond, turned
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
-from attnsuite.cases.documented import example, first_numbers
 from attnsuite.cases.expected import Form
 from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.layouts import out_of_order
@@ -68,12 +67,10 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.cases.random_cases import SEED, CountedCase
-from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
+from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
-from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.patterns import Seeds, agreement, pairs
 from attnsuite.judging.shares import Share, Statistic
-from attnsuite.model import Example
 
 CONTRACT = declare(
     __name__,
@@ -307,20 +304,6 @@ class Masked(CountedCase):
         super().__init__(base, lambda call: Form((2, *call.tensors["tokens"].shape), torch.int64), count, seeds)
 
 
-class Derived(Masked):
-    """A document's share of all tokens that meet a fate, which follows from its rates."""
-
-    def __init__(self, base: FormulaCase, fate: str, probability: float, excerpt: Excerpt, quantity: str, tokens: int):
-        super().__init__(base, in_all(fate, excerpt.expected[quantity] / tokens))
-        self.source = excerpt.at(quantity)
-        self.both = [excerpt.expected[quantity], probability * tokens]
-
-    def example(self) -> Example:
-        assert self.source is not None
-        printed, computed = (first_numbers(numbers([value]), 6) for value in self.both)
-        return example(self.name, self.source, "", computed, f"not printed; derived from the definition: {printed}")
-
-
 def case(name: str, why: str, judge: Judge = lambda maskings: [], seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
     """A masking for each seed."""
     return Masked(masked(name, why, **unusual), judge, seeds)
@@ -392,17 +375,17 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def documented() -> Iterator[Derived]:
+def documented() -> Iterator[Masked]:
     """The document's rates, as shares of all tokens, and as counts of its 2,000."""
     for excerpt in documents.examples_of("token_masking"):
         tokens = excerpt.inputs.get("num_tokens", 28_000)
-        select = excerpt.parameters["select"]
-        shares = {"selected": select, "untouched": 1 - select} | {fate: select * p for fate, p in FATES.items()}
         total = tokens if "num_tokens" in excerpt.inputs else 1
         for quantity in excerpt.expected:
-            fate = next(fate for fate in shares if fate in quantity)
+            fate = next(fate for fate in ("selected", "untouched", *FATES) if fate in quantity)
             formula_case = masked(*excerpt.named(quantity), items=tokens // 200, length=200)
-            yield Derived(formula_case, fate, shares[fate], excerpt, quantity, total)
+            masking = Masked(formula_case, in_all(fate, excerpt.expected[quantity] / total))
+            masking.source = excerpt.at(quantity)
+            yield masking
 
 
 MASK, RANDOM, KEPT = range(3)

@@ -22,7 +22,6 @@ from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import as_problem
 from attnsuite.contracts.attention.cases.documents import KeyGradient, arrays, options, printed_examples
-from attnsuite.contracts.attention.contract import CONTRACT
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.kernel_pooling import forty_points
@@ -234,18 +233,6 @@ def test_output_and_weights_of_every_example_of_attention_have_cases() -> None:
 
 def test_the_cases_of_the_documents_are_cases_of_the_contract() -> None:
     assert set(CASES) == {case.name for case in cases() if case.family == "documents"}
-
-
-def test_the_table_has_every_quantity_with_the_oracle_s_result() -> None:
-    rows = {row.id: row for row in CONTRACT.examples()}
-
-    assert set(rows) == set(CASES)
-    for row in rows.values():
-        assert row.computed
-        if row.printed:
-            # a number printed as −0.0 or rounded half to even may differ in how it is written, never in its value
-            for printed, computed in zip(row.printed.split(", "), row.computed.split(", "), strict=True):
-                assert printed == computed or abs(float(printed) - float(computed)) <= 1.01e-4, row.id
 
 
 # Digits

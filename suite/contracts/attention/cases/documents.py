@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +47,6 @@ EXPRESSIBLE = ("doc-003/3.3.1-softmax-naive", "doc-003/3.3.1-softmax",
 """Examples of another stage that the signature can express: softmax weights, and a matrix that maps the query."""
 SATURATED = "doc-004/11.1-softmax-gradient-saturates"
 """The derivative of a softmax that is nearly 1, which a document says never vanishes."""
-FILL = "where the document's finite fill gives an empty row the mean, the contract gives zeros"
 
 
 def printed_examples() -> list[DocumentedNumbers | DocumentedShape]:
@@ -73,10 +72,7 @@ def _quantity(example: Excerpt, quantity: str) -> DocumentedNumbers:
         *lead, keys, _ = tensors["key"].shape
         tensors["value"] = np.broadcast_to(np.eye(keys), (*lead, keys, keys)).copy()
     case = attention.with_inputs(*example.named(quantity), tensors, **options(example))
-    fill = FILL if "mask_fill" in example.parameters else ""
-    return DocumentedNumbers(
-        case, example.gives(quantity), lambda output: output.reshape(printed.shape), where_decided=fill
-    )
+    return DocumentedNumbers(case, example.gives(quantity), lambda output: output.reshape(printed.shape))
 
 
 class KeyGradient(DocumentedNumbers):
@@ -95,11 +91,6 @@ class KeyGradient(DocumentedNumbers):
         gradient = replies[0].gradients["key"]
         assert gradient is not None, "the form has been looked at"
         return self.select(compare.numbers(gradient))
-
-    def oracle_part(self, expected: Sequence[Expected]) -> Array:
-        (result,) = expected
-        assert isinstance(result, WithinBounds)
-        return self.select(result.gradients["key"].value.astype(np.float64))
 
     def tolerance(self, expected: Expected, dtype: str) -> Array:
         assert isinstance(expected, WithinBounds)

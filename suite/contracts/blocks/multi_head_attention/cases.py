@@ -530,7 +530,7 @@ def _printed(
 
     options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {}) | more
     printed = case.with_inputs(*excerpt.named(quantity, remark, name), inputs, **options)
-    return DocumentedNumbers(printed, figures, select, remark=remark)
+    return DocumentedNumbers(printed, figures, select)
 
 
 def _inputs(excerpt: Excerpt) -> dict[str, Array]:
