@@ -103,7 +103,7 @@ BUDGETS = {
     "judging": 1060,
     "cases": 3830,
     "contracts": 22860,
-    "registry": 5440,
+    "registry": 5450,
     "worker": 3640,
     "machine": 650,
     "results": 1850,

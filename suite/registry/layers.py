@@ -334,6 +334,7 @@ class Layer:
             module: nn.Module = self.made(**arguments)
         except Exception as error:
             raise Uncallable(roles.unmade(self.name, arguments, error)) from None
+        roles.refuse_quantised(module, self.name)
         if self.way.training:
             _stop_dropout(module)
         return module.train(self.way.training)

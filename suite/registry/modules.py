@@ -30,6 +30,7 @@ from attnsuite.registry.roles import (
     has_heads,
     layer_of,
     lengths_of,
+    refuse_quantised,
     roles_of_layers,
     unmade,
 )
@@ -190,6 +191,7 @@ class MultiHeadAttention:
         self.visible = torch.tensor([[True, False, True, True], [False, True, True, False]])[:, None, None]
         with self._explained():
             self.module = self._new(self.sizes).double()
+        refuse_quantised(self.module, name)
         self.forward = forward_of(self.module, name)
         self.takes = frozenset(self.forward.values())
         first, last = (key, key) if "x" in self.takes else (query, value)

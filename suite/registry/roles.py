@@ -173,6 +173,12 @@ def unmade(name: str, arguments: Mapping[str, Any], error: Exception) -> str:
     return f"{made} raises {says}; write the class with its arguments, FILE.py:{name}(…)"
 
 
+def refuse_quantised(module: Any, name: str) -> None:
+    """Raise `Uncallable` for a module with quantised layers."""
+    if any("quantized" in type(part).__module__ for part in module.modules()):
+        raise Uncallable(f"{name} is quantised: its weights cannot be set; give the module before that")
+
+
 def lengths_of(visible: Any, queries: int) -> Any:
     """The lengths of a mask, b l s or b 1 s: one for each item, or for each query. NotImplementedError for gaps."""
     lengths = visible.sum(-1)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 import attnsuite
@@ -276,3 +277,18 @@ def test_a_convention_turns_the_mask() -> None:
     said = attnsuite.check(made, cases=("mask/by_item", "mask/of_sequence", "causal/square"), dtypes="float32")
 
     assert {each.status for each in said} == {Status.PASSED}
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize:UserWarning")
+def test_a_quantised_module_is_refused() -> None:
+    class Quantised(nn.Module):
+        def __init__(self, width: int, heads: int) -> None:
+            super().__init__()
+            self.q = torch.ao.nn.quantized.dynamic.Linear(width, width)
+            self.o = nn.Linear(width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    with pytest.raises(UsageError, match="Quantised is quantised: its weights cannot be set"):
+        attnsuite.check(Quantised, cases="plain/usual", dtypes="float32")
