@@ -1,46 +1,62 @@
 """How well a contract's diagnosis describes mistakes that are not in its list.
 
-    python tests/unlisted.py attention 11
+    python tests/unlisted.py attention 9
 
-Every eleventh mutant runs as an implementation. It is left out of the list, with all mutants that fail the same tests.
-Diagnosis and explanation get half of its tests; the other half judge them.
+Every ninth mutant runs as an implementation. It is left out of the list, with all mutants that fail the same tests.
+As in a check, diagnosis and explanation see the results of all tests, here the small ones in float32. None of these can
+judge what they led to, so the tests of other covering arrays do: the check has not seen their inputs. To show fewer
+tests, and to judge by the others, would measure a check that nobody runs.
 """
 
 import math
-import re
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from attnsuite.cases import Contract, Mutant, list_tests
-from attnsuite.cases.contract import Variant
-from attnsuite.conformance.audit import failure, variant_implementation
+from attnsuite.cases import Call, Case, Contract, Mutant, Reply, draws, list_tests
+from attnsuite.cases.contract import QUICK, Variant
+from attnsuite.cases.tensors import seed
+from attnsuite.conformance import audit, diagnosis, explanation
+from attnsuite.conformance.audit import array_of, failure, variant_implementation
 from attnsuite.conformance.case_tests import CaseTests
 from attnsuite.conformance.check import Check
+from attnsuite.conformance.diagnosis import WrongResult
 from attnsuite.conformance.explanation import Explainer, kind_of
+from attnsuite.conformance.hints import plain_outcomes
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.conformance.session import single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, Status
+from attnsuite.worker import run_calls
 
-SMALL = 6_000
+SMALL = 2_000
 """Queries times keys of the largest test: larger ones take most of the time."""
-SEEN = 12
-"""Failing tests that diagnosis gets. A check sees all; the more it sees here, the fewer are left as judges."""
-FEW = 20
-"""Failing and passing tests that tell most mutants apart."""
+ARRAYS = (1, 2)
+"""The covering arrays whose tests are judges."""
 JUDGES = 8
-"""Failing tests of the other half that judge a name."""
+"""Failing tests that judge a name."""
 MOSTLY = 0.8
-"""The share of the other tests on which a name or a rule must hold to be right."""
-MANY = 0.25
-"""The share of the passing tests that may have a rule which says that some pass."""
-SHARE = re.compile(r"in \d+ of \d+ ")
-"""How a rule says so."""
-KINDS = "name", "place", "none", "wrong"
+"""The share of the judges on which a name or a rule must hold to be right."""
+KINDS = "name", "place", "none", "wrong", "unjudged"
+
+
+class Replies:
+    """The replies of mutants, which many diagnoses need: each mutant runs once on the same inputs."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, int], tuple[object, object, tuple[Reply, ...]]] = {}
+
+    def __call__(self, function: Callable[..., object], calls: Sequence[Call]) -> tuple[Reply, ...]:
+        key = id(function), id(calls)
+        if draws._REPLAYED:
+            return run_calls(function, calls)
+        if key not in self.known:
+            self.known[key] = function, calls, run_calls(function, calls)  # with both, no other ones get their ids
+        return self.known[key][-1]
 
 
 class Measured(NamedTuple):
@@ -49,119 +65,159 @@ class Measured(NamedTuple):
     mutant: str
     counts: Mapping[str, int]
     wrong: tuple[str, ...]
-    """The names and sentences that are wrong."""
+    """The names and sentences that are wrong or have no judge."""
 
 
-def is_right_name(check: Check, mutant: Mutant, name: str, failing: Sequence[Outcome]) -> bool:
-    """Whether a name is that of the same mistake: of the same family, or with the same result in other tests."""
-    known = check.diagnostician.mutants.get(name)
-    if known and (known.family or known.name) == (mutant.family or mutant.name):
-        return True
-    others = [outcome for outcome in failing if (outcome.case, outcome.dtype) in check.failures][:JUDGES]
-    tests = [check.test(check.cases[outcome.case, outcome.dtype], outcome.dtype) for outcome in others]
-    same = [
-        check.diagnostician.explains(
-            name, test.case, test.calls, check.failures[test.case.name, test.dtype].replies, test.expected
-        )
-        for test in tests
+class Tests(NamedTuple):
+    """The tests that a check sees, those that judge, and the seen cases with other numbers."""
+
+    seen: Sequence[CaseDtype]
+    judges: Sequence[CaseDtype]
+    redrawn: Mapping[str, Case]
+
+
+def tests_of(contract: Contract) -> Tests:
+    """The small tests of a contract in float32, and those of other covering arrays."""
+    seen = _small(contract.cases())
+    names = {case.name for case, _ in seen}
+    place: dict[str, int] = {}
+    others = (case for number in ARRAYS for case in array_of(contract.name).cases(QUICK, number))
+    judges = {case.name: case for case in others if case.name not in names}
+    turns = Counter[str]()
+    for case, _ in seen:
+        turns[case.family] += 1
+        place[case.name] = turns[case.family]
+    seen.sort(key=lambda test: place[test[0].name])  # the first of each family tell most mutants apart
+    with seed(ARRAYS[0]):
+        return Tests(seen, _small(judges.values()), {case.name: case for case in contract.cases()})
+
+
+def _small(cases: Iterable[Case]) -> list[CaseDtype]:
+    return [
+        (case, dtype)
+        for case, dtype in list_tests(cases, "cpu", ("float32",))
+        if math.prod(case.lengths().get(size, 0) for size in ("queries", "keys")) <= SMALL
+        and case.family not in ("bad_input", "documents")
+        and not case.in_worker
     ]
-    return len(same) > 1 and sum(same) >= MOSTLY * len(same)
 
 
-def measured(contract: Contract, inputs: CaseTests, tests: Sequence[CaseDtype], mutant: Mutant) -> Measured | None:
+class Judge:
+    """Judges names and places by tests that diagnosis and explanation have not seen."""
+
+    def __init__(self, check: Check, tests: Tests, mutant: Mutant, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
+        self.check, self.tests, self.mutant = check, tests, mutant
+        self.failing, self.passing, self.seen = outcomes["failing"], outcomes["passing"], outcomes["seen"]
+
+    def is_right_name(self, name: str) -> bool:
+        """Whether a name is that of the same mistake: of the same family, or with the same result in other tests."""
+        known = self.check.diagnostician.mutants.get(name)
+        if known and (known.family or known.name) == (self.mutant.family or self.mutant.name):
+            return True
+        same = [self._explains(name, case, dtype) for case, dtype in self._name_judges()]
+        return len(same) > 1 and sum(same) >= MOSTLY * len(same)
+
+    def _name_judges(self) -> list[CaseDtype]:
+        """Failing tests: of other arrays, or if these do not show the mistake the seen ones with other numbers."""
+        unseen = [(self.check.cases[o.case, o.dtype], o.dtype) for o in self.failing]
+        redrawn = [(self.tests.redrawn[o.case], o.dtype) for o in self.seen if o.fails and o.case in self.tests.redrawn]
+        judges = unseen if len(unseen) >= JUDGES else [*unseen, *redrawn]
+        return judges[:: max(1, len(judges) // JUDGES)]
+
+    def _explains(self, name: str, case: Case, dtype: str) -> bool:
+        calls = case.calls(dtype)
+        expected, replies = case.expected(calls, {}), run_calls(self.mutant.function, calls)
+        return self.check.diagnostician.explains(name, WrongResult(case, calls, replies, expected))
+
+    def explained(self, seen: Sequence[Outcome]) -> Iterator[tuple[tuple[str, ...], tuple[str, str]]]:
+        """By key of a failure without a name, whether its place is right, and the sentence."""
+        explainer = Explainer(self.check)
+        plain = plain_outcomes(self.check, self.seen)
+        for unnamed in explainer.unnamed(seen, any(outcome.status == Status.PASSED for outcome in plain)):
+            alike = [o for o in self.failing if kind_of(o) == unnamed.kind and not explainer.is_explained(o, seen)]
+            right: list[bool] = []
+            if unnamed.rule.says:
+                held = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in alike)
+                passed = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in self.passing)
+                right.append(held >= MOSTLY * len(alike) and passed <= (1 - MOSTLY) * (passed + held))
+            if unnamed.places:
+                right.append(explainer.places([*unnamed.outcomes, *alike]) == unnamed.places)
+            says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))
+            verdict = ("place" if all(right) else "wrong") if len(alike) > 1 else "unjudged"
+            yield from ((o.key, (verdict, says)) for o in unnamed.outcomes if right)
+
+
+def measured(contract: Contract, inputs: CaseTests, tests: Tests, mutant: Mutant) -> Measured | None:
     """The diagnosis of one mutant; None where it fails fewer than two of the tests."""
     implementation = variant_implementation(Variant(mutant.name, mutant.says, mutant.function), contract)
-    check = Check(implementation, inputs, tests)
-    outcomes = list(check.outcomes(tests))
-    failing = [outcome for outcome in outcomes if outcome.fails]
-    if len(failing) < 2:
+    check = Check(implementation, inputs, [*tests.seen, *tests.judges])
+    outcomes = list(check.outcomes(tests.seen))
+    if sum(outcome.fails for outcome in outcomes) < 2:
         return None
+    unseen = list(check.outcomes(tests.judges))
     remaining = tuple(other for other in contract.mutants() if not is_twin(other, mutant, check, outcomes))
     check.implementation = replace(implementation, contract=replace(contract, mutants=lambda: remaining))
-    every = max(2, math.ceil(len(failing) / SEEN))
-    passing = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
-    shown = {outcome.key for outcome in failing[::every]}
-    half = shown | {outcome.key for outcome in passing[::2]}
-    seen = [outcome for outcome in outcomes if outcome.key in half]
-    diagnosed = {outcome.key: outcome for outcome in chain(seen, check.diagnosed(seen))}
-    others = [outcome for outcome in failing if outcome.key not in shown]
-    counts, wrong = Counter[str](), list[str]()
+    diagnosed = {outcome.key: outcome for outcome in chain(outcomes, check.diagnosed(outcomes))}
+    failing, passing = [o for o in unseen if o.fails], [o for o in unseen if o.status == Status.PASSED]
+    judge = Judge(check, tests, mutant, {"failing": failing, "passing": passing, "seen": outcomes})
+    explained = dict(judge.explained(list(diagnosed.values())))
+    counts, doubtful = Counter[str](), Counter[str]()
     right: dict[str, bool] = {}
-    explained = dict(_explained(check, list(diagnosed.values()), others, passing[1::2]))
-    for outcome in (diagnosed[key] for key in shown):
+    for outcome in (outcome for outcome in diagnosed.values() if outcome.fails):
         for name in outcome.diagnosis:
-            right.setdefault(name, is_right_name(check, mutant, name, others))
+            right.setdefault(name, judge.is_right_name(name))
         if outcome.diagnosis:
             kind, says = "name" if any(right[n] for n in outcome.diagnosis) else "wrong", " or ".join(outcome.diagnosis)
         else:
             kind, says = explained.get(outcome.key, ("none", ""))
         counts[kind] += 1
-        if kind == "wrong" and says not in wrong:
-            wrong.append(says)
-    return Measured(mutant.name, counts, tuple(wrong))
+        if kind in ("wrong", "unjudged"):
+            doubtful[f"{kind} {says}"] += 1
+    return Measured(mutant.name, counts, tuple(f"{count} {says}" for says, count in doubtful.items()))
 
 
 def is_twin(other: Mutant, mutant: Mutant, check: Check, outcomes: Sequence[Outcome]) -> bool:
     """Whether a mutant is this one or fails exactly the same tests."""
-    if other.name == mutant.name:
-        return True
-    outcomes = sorted(outcomes, key=lambda o: math.prod(check.cases[o.case, o.dtype].lengths().values()))  # cheap first
-    failing = [outcome for outcome in outcomes if outcome.fails]
-    passing = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
-    few = [
-        outcome
-        for pair in zip(failing[:FEW], passing[:: max(1, len(passing) // FEW)], strict=False)
-        for outcome in pair
-    ]
-    for outcome in (*few, *failing, *passing):  # a few of both tell most mutants apart
-        test = check.test(check.cases[outcome.case, outcome.dtype], outcome.dtype)
-        if bool(failure(test.case, test.calls, test.expected, other.function)) != outcome.fails:
-            return False
-    return True
+    return other.name == mutant.name or all(fails(other, check, o.case, o.dtype) == o.fails for o in outcomes)
 
 
-def _explained(
-    check: Check, seen: Sequence[Outcome], failing: Sequence[Outcome], passing: Sequence[Outcome]
-) -> Iterator[tuple[tuple[str, ...], tuple[str, str]]]:
-    """By key of a failure without a name, `place` or `wrong`, and the sentence that says where."""
-    explainer = Explainer(check)
-    for unnamed in explainer.unnamed(seen):
-        alike = [o for o in failing if kind_of(o) == unnamed.kind and not explainer.is_explained(o, seen)]
-        right: list[bool] = []
-        if unnamed.rule.says:
-            held = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in alike)
-            passed = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in passing)
-            limit = MANY * len(passing) if SHARE.search(unnamed.rule.says) else (1 - MOSTLY) * (passed + held)
-            right.append(held >= MOSTLY * len(alike) and passed <= limit)
-        if unnamed.places:
-            right.append(explainer.places([*unnamed.outcomes, *alike]) == unnamed.places)
-        says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))
-        yield from ((o.key, ("place" if all(right) else "wrong", says)) for o in unnamed.outcomes if right)
+FAILS: dict[tuple[str, str, str], bool] = {}
+"""Whether a mutant fails a case in a dtype."""
+
+
+def fails(mutant: Mutant, check: Check, case: str, dtype: str) -> bool:
+    """Whether a mutant fails a test."""
+    key = mutant.name, case, dtype
+    if key not in FAILS:
+        test = check.test(check.cases[case, dtype], dtype)
+        FAILS[key] = bool(failure(test.case, test.calls, test.expected, mutant.function))
+    return FAILS[key]
 
 
 def main(name: str, every: int, first: int = 0) -> None:
     """Print the diagnosis of every n-th mutant of a contract, and the shares of all."""
     contract = contract_named(name)
-    tests = [
-        (case, dtype)
-        for case, dtype in list_tests(contract.cases(), "cpu", ("float32",))
-        if math.prod(case.lengths().get(size, 0) for size in ("queries", "keys")) <= SMALL
-        and case.family not in ("bad_input", "documents")
-        and not case.in_worker
-    ]
-    inputs, shares, unmeasured = CaseTests(contract, keep=True), [], []
+    mutants = contract.mutants()
+    contract = replace(contract, mutants=lambda: mutants)
+    tests, inputs = tests_of(contract), CaseTests(contract, keep=True)
+    replies = Replies()
+    for module in (audit, diagnosis, explanation):
+        vars(module)["run_calls"] = replies
+    shares, unmeasured = [], []
     with single_threaded("cpu"):
-        for mutant in contract.mutants()[first::every]:
+        for mutant in mutants[first::every]:
+            started = time.process_time()
             result = measured(contract, inputs, tests, mutant)
             if result is None:
                 unmeasured.append(mutant.name)
                 continue
             total = sum(result.counts.values())
             shares.append({kind: result.counts[kind] / total for kind in KINDS})
-            print(mutant.name, dict(result.counts), *result.wrong, sep="  ", flush=True)
+            seconds = f"{time.process_time() - started:.0f} s"
+            print(mutant.name, dict(result.counts), seconds, *result.wrong, sep="  ", flush=True)
     means = {kind: sum(share[kind] for share in shares) / len(shares) for kind in KINDS}
     print(f"{len(shares)} mutants: {', '.join(f'{kind} {share:.1%}' for kind, share in means.items())}")
-    print(f"{len(unmeasured)} fail fewer than two of the {len(tests)} tests: {', '.join(unmeasured)}")
+    print(f"{len(unmeasured)} fail fewer than two of the {len(tests.seen)} tests: {', '.join(unmeasured)}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from attnsuite.cases import Case, Reply, list_tests
 from attnsuite.conformance import known as known_failures
 from attnsuite.conformance.case_tests import CaseTest, CaseTests, Implementation, Meanwhile, Result
-from attnsuite.conformance.diagnosis import Diagnosis, Diagnostician
+from attnsuite.conformance.diagnosis import Diagnostician, WrongResult
 from attnsuite.conformance.known import Known
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.model import EVERY_CASE, Outcome, Reason, Status
@@ -148,8 +148,6 @@ class Check:
     time_limit: float = TIME_LIMIT
     failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
     """By case and dtype, the failures that can be diagnosed."""
-    uncompared: set[tuple[str, str]] = field(default_factory=set)
-    """The cases and dtypes of failures without a name that were not compared with every mutant."""
     _gaps: dict[str, str | None] = field(default_factory=dict)
     """The declared gaps that were rechecked."""
 
@@ -267,49 +265,32 @@ class Check:
     @cached_property
     def diagnostician(self) -> Diagnostician:
         """The diagnosis of failures under the declared conventions."""
-        return Diagnostician(self.implementation.contract, self.implementation.understood)
+        return Diagnostician(self.implementation.contract, self.implementation.understood, self.inputs)
 
     def diagnosed(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Those of all `outcomes`, in the order of tests, that get a name, with it."""
         outcomes = list(outcomes)
-        for outcome in outcomes:
-            self._note(outcome)
-        diagnoses = {outcome.key: self._diagnosis(outcome) for outcome in outcomes}
-        for (_, case, dtype, _), diagnosis in diagnoses.items():
-            diagnosis = diagnosis and (self.diagnostician.settled(diagnosis) or diagnosis)
-            if diagnosis and diagnosis.says and not self.diagnostician.is_doubtful(diagnosis):
-                yield self._named((case, dtype), diagnosis)
+        # right numbers in a wider dtype tell mutants apart, too
+        passed = [o for o in outcomes if o.status == Status.PASSED or WIDER.fullmatch(o.detail)]
+        tests = [(self.cases[key], key[1]) for o in passed if (key := (o.case, o.dtype)) in self.cases]
+        failures = [key for o in outcomes if (key := (o.case, o.dtype)) in self.failures]
+        diagnoses = self.diagnostician.diagnoses({key: self.wrong_result(key) for key in failures}, tests)
+        for key, diagnosis in diagnoses.items():
+            outcome = self.failures[key].outcome
+            named = replace(outcome, detail=f"{diagnosis.says}; {outcome.detail}", diagnosis=diagnosis.mutants)
+            yield self._reported(named, self._failing(key))
 
     def diagnosed_alone(self, outcome: Outcome) -> Outcome:
-        """An outcome with the diagnosis that earlier outcomes give it."""
-        self._note(outcome)
-        diagnosis = self._diagnosis(outcome)
-        return self._named((outcome.case, outcome.dtype), diagnosis) if diagnosis and diagnosis.says else outcome
+        """An outcome with the diagnosis that it and earlier outcomes give it."""
+        return next(self.diagnosed([outcome]), outcome)
 
-    def _note(self, outcome: Outcome) -> None:
-        """Note a passed test, or one whose numbers are right in a wider dtype: it may tell mutants apart."""
-        passed = outcome.status == Status.PASSED or WIDER.fullmatch(outcome.detail)
-        if passed and (outcome.case, outcome.dtype) in self.cases:
-            self.diagnostician.passed(self.cases[outcome.case, outcome.dtype], outcome.dtype)
-
-    def _diagnosis(self, outcome: Outcome) -> Diagnosis | None:
-        """The diagnosis of a failure; None of any other outcome."""
-        key = outcome.case, outcome.dtype
-        if key not in self.failures:
-            return None
+    def wrong_result(self, key: tuple[str, str]) -> WrongResult:
+        """A failure that mutants may explain, by its case and dtype."""
         test = self._failing(key)
-        diagnosis = self.diagnostician.diagnose(test.case, test.calls, self.failures[key].replies, test.expected)
-        if not diagnosis.exhaustive:
-            self.uncompared.add(key)
-        return diagnosis
+        return WrongResult(test.case, test.calls, self.failures[key].replies, test.expected)
 
     def _failing(self, key: tuple[str, str]) -> CaseTest:
         return self.failures[key].test or self.test(self.cases[key], key[1])
-
-    def _named(self, key: tuple[str, str], diagnosis: Diagnosis) -> Outcome:
-        outcome = self.failures[key].outcome
-        detail = f"{diagnosis.says}; {outcome.detail}"
-        return self._reported(replace(outcome, detail=detail, diagnosis=diagnosis.mutants), self._failing(key))
 
     @cached_property
     def cases(self) -> dict[tuple[str, str], Case]:

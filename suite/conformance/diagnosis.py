@@ -1,55 +1,50 @@
-"""Diagnosis: the mutant that gives the same wrong result as an implementation, or the two that give it together."""
+"""Diagnosis: the mutant that gives the same wrong results as an implementation, or the two that give them together."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from attnsuite.cases import Call, Case, Contract, Conventions, Mutant, Reply
 from attnsuite.cases.draws import replayed_draws
 from attnsuite.cases.mutants import together
+from attnsuite.conformance.case_tests import CaseTests
 from attnsuite.conformance.float32 import IN_FLOAT32, in_float32
 from attnsuite.model import Status
 from attnsuite.worker import run_calls
 
-MAX_EXAMINED = 12
-"""Wrong results that are compared with every mutant. Later ones are compared only with mutants that matched before: an
-implementation seldom has many mistakes, and comparing all takes seconds."""
-ESTABLISHED = 3
-"""Results that a mutant must have explained before it may explain another one without a look at all other mutants. With
-fewer, a chance match could hide the mistake itself."""
+MAX_EXAMINED = 8
+"""Wrong results that are compared with every mutant: an implementation seldom has many mistakes."""
+SAMPLE = 24
+"""Wrong results on which each mutant that matches one is tried."""
+PASSED, MAX_SIZE = 16, 2**20
+"""Passed tests of the same families, and of others, that may refute a mutant, and the largest product of their lengths:
+keys, queries and width."""
+FEW = 3
+"""Results that a mutant must explain to be established. With fewer, a passed test on which it is wrong refutes it."""
 CLEARLY_WRONG = 10.0
 """The error, in error bounds, that a mutant's own result must have: where it is nearly right, a match proves little. An
 established mutant needs none."""
-MAX_NAMES = 2
-"""Mutants that are named where several explain as many results."""
-MAX_PAIRS = 1000
-"""Pairs of mutants that are tried on one result, half a millisecond each. On a small case some 45 are clearly wrong."""
+MAX_NAMES = 3
+"""Mutants that are named where several explain as many results. Where there are more, none is."""
 MIN_CASES = 2
-"""Cases that a mutant must have explained before it is named once another one is established: among hundreds of wrong
-results, some match a mutant by chance."""
+"""Cases that a mutant must explain where that many fail: among hundreds of results some match a mutant by chance."""
 MIN_CASES_OF_PAIR = 3
-"""Cases that a pair must have explained before it is named: of a thousand pairs several match two small cases."""
+"""Cases that a pair must explain: of a thousand pairs several match two small cases."""
+MAX_PAIRS, PAIRED_RESULTS = 1000, 3
+"""Pairs of mutants that are tried on one result, half a millisecond each, and results on which they are tried."""
 ALL_IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """The names in contracts of the mutant that computes float64 in float32."""
-PASSED_PER_SIZE = 60
-"""Passed tests on which a mutant of some size is tried before it is named: some 0.2 s."""
-PASSED_PER_LOOK = 24
-"""Passed tests, those of the same family first, on which mutants that explain a result equally well are tried."""
-WORK = 30_000.0
+WORK = 40_000.0
 """Work for the diagnosis of one implementation, in tries of a mutant on a small case (0.5 ms). It is counted and not
 timed, so that a slow machine gives the same names."""
-WORK_ON_ESTABLISHED = 10_000.0
-"""Work beyond that for mutants that matched before: most of the remaining results show them, too."""
-WORK_ON_PAIRS = 6_000.0
-"""The part of the work that pairs may take: six results of small cases."""
 NUMBERS_PER_TRY = 25_000
 """Numbers in the inputs of a case that cost as much as a call of a small one."""
 CONVENTION_SUBJECTS = {
@@ -70,40 +65,33 @@ CONVENTION_CHOICES = {
 """The choices of conventions whose names need an explanation."""
 DECLARED = "the declared convention:"
 
-Pair = tuple[Mutant, Mutant]
-Candidate = TypeVar("Candidate")
+Key = tuple[str, str]
+"""The case and the dtype of a test."""
+AND = " + "
+"""Between the names of two mutants that give a result together."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The mutants that give the same wrong result, the likeliest first, by name and in words. Both may be empty.
+    """The mutants that give the same wrong result, by name and in words; no mutant for a broken convention.
 
     Two mutants that give it only together have one name, `unscaled + ignores_causal`.
     """
 
-    mutants: tuple[str, ...] = ()
-    says: str = ""
-    exhaustive: bool = field(default=True, compare=False)
-    """Whether the result was compared with every mutant; False if some were left out to save work."""
-    candidates: tuple[tuple[Mutant, ...], ...] = field(default=(), compare=False)
-    """The mutants, or pairs of them, among which later results may decide."""
-    has_finite: bool = field(default=True, compare=False)
-    """Whether the result has a finite number."""
+    mutants: tuple[str, ...]
+    says: str
 
 
-class Effect(Enum):
-    """What a mutant makes of a test, compared with the result that is to be explained."""
+class Effect(NamedTuple):
+    """Whether a mutant gives a wrong result, and the error of its own result in error bounds; 0 where that is right."""
 
-    NONE = auto()
-    """It is right there, nearly right, or gives no result."""
-    OTHER = auto()
-    """It is clearly wrong, but otherwise."""
-    SAME = auto()
+    same: bool = False
+    error: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WrongResult:
-    """A wrong result that is to be explained."""
+    """A wrong result that is to be explained, or without replies a right one on which mutants are tried."""
 
     case: Case
     calls: tuple[Call, ...]
@@ -131,291 +119,116 @@ class WrongResult:
         """Whether its replies have a finite number. Where only some rows are NaN, their places tell as much."""
         return any(bool(reply.output.isfinite().any()) for reply in self.replies if reply.output is not None)
 
-    def effect(self, mutant: Mutant, least: float = CLEARLY_WRONG) -> Effect:
-        """The effect of a mutant in whichever of its forms comes closest."""
-        effect = Effect.NONE
-        for function in (mutant.function, *mutant.others):
-            effect = max(effect, self.effect_of(function, least), key=lambda each: each.value)
-            if effect is Effect.SAME:
-                break
-        return effect
-
-    def effect_of(self, function: Callable[..., Any], least: float = CLEARLY_WRONG) -> Effect:
+    def effect(self, function: Callable[..., Any]) -> Effect:
         """The effect of a function, with the random numbers that the replies show."""
-        with replayed_draws(self.draws):
+        with replayed_draws(self.draws if self.replies else {}):
             replies = run_calls(function, self.calls)
-        if any(reply.output is None for reply in replies) or not self.is_wrong(replies, least):
-            return Effect.NONE
-        same = self.case.alike(self.calls, self.replies, replies, self.expected)
-        return Effect.SAME if same else Effect.OTHER
-
-    def is_wrong(self, replies: tuple[Reply, ...], least: float = CLEARLY_WRONG) -> bool:
-        """Whether other replies are wrong by at least `least` error bounds."""
+        if any(reply.output is None for reply in replies):
+            return Effect()
         verdict = self.case.verdict(self.calls, replies, self.expected)
-        return verdict.status != Status.PASSED and (verdict.bounds is None or verdict.bounds >= least)
+        if verdict.status == Status.PASSED:
+            return Effect()
+        same = bool(self.replies) and self.case.alike(self.calls, self.replies, replies, self.expected)
+        return Effect(same, math.inf if verdict.bounds is None else verdict.bounds)
 
 
 class Diagnostician:
-    """Diagnoses the wrong results of one implementation, in the order of tests; prefers the mutant that explains most.
+    """Diagnoses the wrong results of one implementation. `budget` is the work that it may do.
 
-    `budget` is the work that it may do; after that, results are compared only with mutants that matched before.
+    `inputs` may have the expected values of passed tests.
     """
 
-    def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK) -> None:
+    def __init__(
+        self, contract: Contract, conventions: Conventions, inputs: CaseTests | None = None, budget: float = WORK
+    ) -> None:
         self.contract, self.conventions, self.budget = contract, conventions, budget
-        self.matches: Counter[str] = Counter()
-        """How many results each mutant has explained."""
-        self.cases: defaultdict[str, set[str]] = defaultdict(set)
-        """The cases that each mutant has explained; a pair of mutants under `first + second`."""
-        self.with_finite: Counter[str] = Counter()
-        """How many of these results had a finite number: many mistakes end in NaN everywhere."""
-        self.unlike: Counter[str] = Counter()
-        """How many results without a name each mutant gets clearly wrong in another way."""
-        self.refuted: set[str] = set()
-        """The mutants that are clearly wrong where the implementation passes."""
-        self.results = self.examined = 0
-        self.work = self.work_on_pairs = 0.0
-        self._passed: list[tuple[Case, str]] = []
-        self._noted: list[tuple[Case, str]] = []
-        self._vetted: set[str] = set()
-        self._left_out = False
+        self.inputs = inputs or CaseTests(contract, keep=False)
+        self.work = 0.0
+        self.examined = 0
+        self.cases: dict[str, set[str]] = {}
+        """The mutants and pairs that are named, each with the cases that it explains."""
+        self.failing_cases: set[str] = set()
+        self.passed: list[tuple[Case, str]] = []
+        self.uncompared: set[Key] = set()
+        """The results without a name that were not compared with every mutant."""
+        self._right: dict[tuple[str, str], WrongResult] = {}
 
-    def passed(self, case: Case, dtype: str) -> None:
-        """Note a passed test: it may tell apart mutants that explain wrong results equally well."""
-        self._passed.append((case, dtype))
-        self._noted.append((case, dtype))
+    def diagnoses(self, results: Mapping[Key, WrongResult], passed: Sequence[tuple[Case, str]]) -> dict[Key, Diagnosis]:
+        """The diagnoses of wrong results, in their order; none of a result that nothing explains.
 
-    def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any) -> Diagnosis:
-        """The mutant that explains a wrong result: `equals "unscaled": the scores are not divided by √d`.
-
-        Where error bounds are so loose that many mutants would match, only an established one does.
+        Of the mutants that give a result, the one that explains most of all results is named in all of them, if no
+        passed test refutes it. Where error bounds are loose, only an established mutant explains a result.
         """
-        self._left_out = False
-        self.results += 1
-        diagnosis = self._diagnosis(WrongResult(case, calls, replies, expected))
-        return diagnosis if diagnosis.says else replace(diagnosis, exhaustive=not self._left_out)
+        self.passed += passed
+        self.failing_cases.update(wrong.case.name for wrong in results.values())
+        own = {key: diagnosis for key, wrong in results.items() if (diagnosis := self._without_mutants(wrong))}
+        search = Search(self, {key: wrong for key, wrong in results.items() if key not in own})
+        diagnoses = own | {key: self._in_words(names) for key, names in search.run().items()}
+        return {key: diagnoses[key] for key in results if key in diagnoses}
 
-    def settled(self, diagnosis: Diagnosis) -> Diagnosis | None:
-        """The one mutant that explains an earlier result, if later results have settled it; else None."""
-        alone = [mutant for mutant, *others in diagnosis.candidates if not others and mutant.name not in self.refuted]
-        certain = [mutant for mutant in alone if self._is_certain(mutant, diagnosis.has_finite)]
-        likeliest = self._most_matches(certain)
-        waited = diagnosis.has_finite and not diagnosis.says  # for a second case that shows it
-        if len(likeliest) == 1 and (waited or self._is_established(likeliest[0])):
-            return _one_of(likeliest)
-        pairs = [(first, second[0]) for first, *second in diagnosis.candidates if second and not alone]
-        confirmed = [pair for pair in pairs if self._is_certain_pair(pair)]
-        return _together(confirmed[0]) if len(confirmed) == 1 else None
-
-    def is_doubtful(self, diagnosis: Diagnosis) -> bool:
-        """Whether each mutant of a diagnosis matches by chance.
-
-        A result that shows only part of a mistake, as rows that are all hidden do, may equal another mutant.
-        """
-        return bool(diagnosis.mutants) and all(map(self._by_chance, diagnosis.mutants))
-
-    def _by_chance(self, name: str) -> bool:
-        """Whether a mutant explains fewer results than it contradicts, or few, and is wrong in tests that pass."""
-        if self.unlike[name] > self.matches[name] > 0:
-            return True
-        few, mutant = 0 < self.matches[name] < min(ESTABLISHED, self.results), self.mutants.get(name)
-        if not few or mutant is None:
-            return False
-        families = {case.partition("/")[0] for case in self.cases[name]}
-        tests = sorted(self._noted, key=lambda test: test[0].family not in families)[:PASSED_PER_LOOK]
-        tried = self._affordable(tests, cost=1.0, more_work=WORK_ON_ESTABLISHED)
-        return any(self._wrong_at(case, dtype, [mutant]) for case, dtype in tried)
-
-    def explains(
-        self, name: str, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any
-    ) -> bool:
+    def explains(self, name: str, wrong: WrongResult) -> bool:
         """Whether the mutant of this name, or the pair `first + second`, gives this wrong result."""
-        wrong, mutants = WrongResult(case, calls, replies, expected), [self.mutants.get(n) for n in name.split(" + ")]
-        if len(mutants) == 1 and mutants[0]:
-            return wrong.effect(mutants[0], least=0.0) is Effect.SAME
-        both = together(*(mutant.function for mutant in mutants if mutant)) if None not in mutants else None
-        return name in ALL_IN_FLOAT32 or (both is not None and wrong.effect_of(both, least=0.0) is Effect.SAME)
-
-    def _diagnosis(self, wrong: WrongResult) -> Diagnosis:
-        if wrong.loose:
-            mutants, _ = self._tried(wrong, self._by_matches(self._is_established), WORK_ON_ESTABLISHED)
-            return self._named(mutants[:1], wrong)
-        if in_float32(wrong.case, wrong.calls, wrong.replies, wrong.expected, self.conventions):
-            name = next((mutant.name for mutant in self._mutants if mutant.name in ALL_IN_FLOAT32), ALL_IN_FLOAT32[0])
-            return Diagnosis((name,), IN_FLOAT32)
-        if broken := self._broken_conventions(wrong):
-            return Diagnosis((), convention_words(broken, self.contract.conventions, self.conventions))
-        matching, effective = self._matching(wrong)
-        likeliest = self._likeliest(matching, wrong.case.family)
-        if certain := [mutant for mutant in likeliest if self._is_certain(mutant, wrong.has_finite)]:
-            return self._named(certain, wrong)
-        diagnosis = self._in_pairs(wrong, effective)
-        self.unlike.update(mutant.name for mutant in effective if not diagnosis.says)
-        candidates = (*((mutant,) for mutant in likeliest), *diagnosis.candidates)
-        return diagnosis if diagnosis.says else replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)
-
-    # Single mutants
+        return name in ALL_IN_FLOAT32 or self.effect(name, wrong).same
 
     @cached_property
     def mutants(self) -> dict[str, Mutant]:
         """The contract's mutants, and those that were fitted to wrong results, by name."""
         return {mutant.name: mutant.under(self.conventions) for mutant in self.contract.mutants()}
 
-    @property
-    def _mutants(self) -> list[Mutant]:
-        return list(self.mutants.values())
-
-    def _fit(self, wrong: WrongResult) -> None:
+    def fit(self, wrong: WrongResult) -> None:
         """Add the mutants whose sizes or numbers this result suggests."""
-        for mutant in {mutant.family: mutant for mutant in self._mutants if mutant.fitted}.values():
+        for mutant in {mutant.family: mutant for mutant in self.mutants.values() if mutant.fitted}.values():
             for call, reply in zip(wrong.calls, wrong.replies, strict=True):
                 for fitted in mutant.fitted(call, reply) if mutant.fitted and reply.output is not None else ():
                     self.mutants.setdefault(fitted.name, fitted.under(self.conventions))
 
-    def _by_matches(self, condition: Callable[[Mutant], Any]) -> list[Mutant]:
-        return sorted(filter(condition, self._mutants), key=lambda mutant: -self.matches[mutant.name])
+    def right(self, case: Case, dtype: str) -> WrongResult:
+        """A test that the implementation passes."""
+        if (case.name, dtype) not in self._right:
+            test = self.inputs.test(case, dtype, self.conventions)
+            self._right[case.name, dtype] = WrongResult(case, test.calls, (), test.expected)
+        return self._right[case.name, dtype]
 
-    def _most_matches(self, mutants: Sequence[Mutant]) -> list[Mutant]:
-        most = max((self.matches[mutant.name] for mutant in mutants), default=0)
-        return [mutant for mutant in mutants if self.matches[mutant.name] == most]
+    def family(self, name: str) -> str:
+        """The family of a mutant; empty for a pair."""
+        return self.mutants[name].family if name in self.mutants else ""
 
-    def _matching(self, wrong: WrongResult) -> tuple[list[Mutant], list[Mutant]]:
-        """The mutants that give this result, and those that are clearly wrong there in another way."""
-        before = self._by_matches(lambda mutant: self.matches[mutant.name])
-        same, other = self._tried(wrong, before, WORK_ON_ESTABLISHED)
-        self._left_out |= not same and self.examined >= MAX_EXAMINED
-        if not any(map(self._is_established, same)) and self.examined < MAX_EXAMINED:
-            self.examined += 1
-            self._fit(wrong)
-            more = self._tried(wrong, [mutant for mutant in self._mutants if not self.matches[mutant.name]])
-            same, other = [*same, *more[0]], [*other, *more[1]]
-        for mutant in same:
-            self.matches[mutant.name] += 1
-            self.cases[mutant.name].add(wrong.case.name)
-            self.with_finite[mutant.name] += wrong.has_finite
-        return same, other
+    def effect(self, name: str, wrong: WrongResult) -> Effect:
+        """The effect of a mutant in whichever of its forms comes closest, or of a pair."""
+        effect = Effect()
+        for function in self.forms(name):
+            self.work += wrong.cost
+            effect = max(effect, wrong.effect(function))
+            if effect.same:
+                break
+        return effect
 
-    def _tried(
-        self, wrong: WrongResult, mutants: list[Mutant], more_work: float = 0.0
-    ) -> tuple[list[Mutant], list[Mutant]]:
-        """The mutants with the same result and those with another effect, until one that is found settles it."""
-        same: list[Mutant] = []
-        other: list[Mutant] = []
-        tried = 0
-        for mutant in self._affordable(mutants, wrong.cost, more_work):
-            tried += 1
-            least = 0.0 if self._is_established(mutant) and not wrong.loose else CLEARLY_WRONG
-            effect = wrong.effect(mutant, least)
-            if effect is Effect.OTHER:
-                other.append(mutant)
-            elif effect is Effect.SAME and mutant.name not in self.refuted:
-                same.append(mutant)
-            if self._is_settled(same, mutants[tried:]):
-                return same, other
-        self._left_out |= tried < len(mutants)
-        return same, other
-
-    def _is_settled(self, same: list[Mutant], remaining: list[Mutant]) -> bool:
-        """Whether none of the remaining mutants explains as many results as an established one that matches."""
-        most = max((self.matches[mutant.name] for mutant in same if self._is_established(mutant)), default=0)
-        return bool(most) and all(self.matches[mutant.name] < most for mutant in remaining)
-
-    def _is_established(self, mutant: Mutant) -> bool:
-        return self.matches[mutant.name] >= ESTABLISHED and mutant.name not in self.refuted
-
-    def _is_certain(self, mutant: Mutant, has_finite: bool) -> bool:
-        """Whether a match is no chance match of an implementation with another mistake.
-
-        Where numbers have established another mutant, NaN alone is no sign of this one.
-        """
-        others = [other for other in self._mutants if other is not mutant and self._is_established(other)]
-        if not has_finite and self.with_finite[mutant.name] < ESTABLISHED:
-            return all(self.with_finite[other.name] < ESTABLISHED for other in others)
-        return not others or self._is_established(mutant) or len(self.cases[mutant.name]) >= MIN_CASES
-
-    def _likeliest(self, matching: list[Mutant], family: str) -> list[Mutant]:
-        """Those that explain most results, without those that are wrong where the implementation passes."""
-        likeliest = self._most_matches([mutant for mutant in matching if not self._is_refuted(mutant)])
-        if len(likeliest) <= 1:
-            return likeliest
-        self._passed.sort(key=lambda test: test[0].family == family)
-        tests, self._passed[-PASSED_PER_LOOK:] = self._passed[-PASSED_PER_LOOK:], []
-        for case, dtype in self._affordable(tests, len(likeliest)):
-            self.refuted |= self._wrong_at(case, dtype, likeliest)
-        return [mutant for mutant in likeliest if mutant.name not in self.refuted]
-
-    def _is_refuted(self, mutant: Mutant) -> bool:
-        """Whether a mutant of some size is clearly wrong in a test that the implementation passes.
-
-        Its sentence says at what sizes results are wrong; any other mistake may be made in some places only.
-        """
-        if mutant.family and mutant.name not in self._vetted:
-            self._vetted.add(mutant.name)
-            every = max(1, len(self._noted) // PASSED_PER_SIZE)
-            for case, dtype in self._affordable(self._noted[::every], cost=1.0, more_work=WORK_ON_ESTABLISHED):
-                self.refuted |= self._wrong_at(case, dtype, [mutant])
-        return mutant.name in self.refuted
-
-    def _wrong_at(self, case: Case, dtype: str, mutants: list[Mutant]) -> set[str]:
-        """The mutants that are clearly wrong in a test that the implementation passes.
-
-        Where numbers are drawn, the same mistake may pass with one draw and fail with another.
-        """
-        calls = case.calls(dtype)
-        expected = case.expected(calls, self.conventions)
-        if not case.counts(expected) or any(call.seed is not None for call in calls):
-            return set()
-        test = WrongResult(case, calls, (), expected)
-        return {
-            mutant.name
-            for mutant in mutants
-            if all(test.is_wrong(run_calls(function, calls)) for function in (mutant.function, *mutant.others))
-        }
-
-    def _named(self, mutants: list[Mutant], wrong: WrongResult) -> Diagnosis:
+    def forms(self, name: str) -> Sequence[Callable[..., Any]]:
+        """The ways to write a mutant, or the one function of a pair; empty for two that exclude each other."""
+        mutants = [self.mutants[part] for part in name.split(AND) if part in self.mutants]
         if len(mutants) == 1:
-            return _one_of(mutants)
-        telling = wrong.has_finite or all(self.with_finite[mutant.name] for mutant in mutants)
-        kinds = list({mutant.family or mutant.name: mutant for mutant in reversed(mutants)}.values())[::-1]
-        kinds.sort(key=lambda mutant: bool(mutant.family))  # a size says more than the result shows
-        diagnosis = _one_of(kinds[:MAX_NAMES]) if telling else Diagnosis()  # many mistakes end in NaN everywhere
-        candidates = tuple((mutant,) for mutant in mutants)
-        return replace(diagnosis, candidates=candidates, has_finite=wrong.has_finite)
+            return mutants[0].function, *mutants[0].others
+        both = together(*(mutant.function for mutant in mutants)) if mutants else None
+        return (both,) if both else ()
 
-    # Pairs of mutants
+    def _in_words(self, names: Sequence[str]) -> Diagnosis:
+        says = []
+        for name in names:
+            mutants = [self.mutants[part] for part in name.split(AND)]
+            equals = " together with ".join(f'"{mutant.name}"' for mutant in mutants)
+            says.append(f"equals {equals}: {', and '.join(mutant.says for mutant in mutants)}")
+        return Diagnosis(tuple(names), " or ".join(says))
 
-    def _in_pairs(self, wrong: WrongResult, effective: list[Mutant]) -> Diagnosis:
-        """The two mutants that give this result together, where neither does alone and no other two do."""
-        if not wrong.has_finite or self.work_on_pairs >= WORK_ON_PAIRS:
-            return Diagnosis()
-        before = self.work
-        pairs = list(self._affordable(self._likely_pairs(effective), wrong.cost))
-        matching = [pair for pair in pairs if self._gives(pair, wrong)]
-        self.work_on_pairs += self.work - before
-        for pair in matching:
-            self.cases[_pair_name(pair)].add(wrong.case.name)
-        certain = [pair for pair in matching if self._is_certain_pair(pair)]
-        return _together(certain[0]) if len(certain) == 1 else Diagnosis(candidates=tuple(matching))
-
-    def _likely_pairs(self, effective: list[Mutant]) -> list[Pair]:
-        """Pairs of mutants that have an effect, first those whose members explain other results alone.
-
-        Where some are established, one of them is at work here, too: two others would match by chance.
-        """
-        any_pair = not any(map(self._is_established, self._mutants))
-        pairs = [pair for pair in combinations(effective, 2) if any_pair or any(map(self._is_established, pair))]
-        pairs.sort(key=lambda pair: -sum(self.matches[mutant.name] > 0 for mutant in pair))
-        return pairs[:MAX_PAIRS]
-
-    def _gives(self, pair: Pair, wrong: WrongResult) -> bool:
-        both = together(pair[0].function, pair[1].function)
-        return both is not None and wrong.effect_of(both) is Effect.SAME
-
-    def _is_certain_pair(self, pair: Pair) -> bool:
-        """Whether a pair may be named: of many pairs some match a few cases by chance."""
-        return len(self.cases[_pair_name(pair)]) >= MIN_CASES_OF_PAIR
-
-    # Conventions
+    def _without_mutants(self, wrong: WrongResult) -> Diagnosis | None:
+        """The diagnosis of a result that was computed in float32, or under other conventions."""
+        if wrong.loose:
+            return None
+        if in_float32(wrong.case, wrong.calls, wrong.replies, self.conventions):
+            name = next((name for name in ALL_IN_FLOAT32 if name in self.mutants), ALL_IN_FLOAT32[0])
+            return Diagnosis((name,), IN_FLOAT32)
+        broken = self._broken_conventions(wrong)
+        words = convention_words(broken, self.contract.conventions, self.conventions) if broken else ""
+        return Diagnosis((), words) if words else None
 
     def _broken_conventions(self, wrong: WrongResult) -> Sequence[str]:
         """The declared conventions without which the result is right: one of them, or else all."""
@@ -429,13 +242,139 @@ class Diagnostician:
                 return broken
         return ()
 
-    def _affordable(self, candidates: Iterable[Candidate], cost: float, more_work: float = 0.0) -> Iterator[Candidate]:
-        """The candidates, as many as the budget pays for."""
-        for candidate in candidates:
-            if self.work >= self.budget + more_work:
-                return
-            self.work += cost
-            yield candidate
+
+class Search:
+    """The search for the mutants that explain most of some wrong results."""
+
+    def __init__(self, diagnostician: Diagnostician, results: Mapping[Key, WrongResult]) -> None:
+        self.diagnostician, self.results = diagnostician, results
+        self.names: dict[Key, tuple[str, ...]] = {}
+        """The mutants or pairs that explain each result."""
+        self.effective: dict[Key, list[str]] = {}
+        """The mutants that are clearly wrong in each examined result, in another way."""
+        self._effects: dict[tuple[str, Key], Effect] = {}
+
+    def run(self) -> dict[Key, tuple[str, ...]]:
+        """The names of the mutants or pairs by key."""
+        for name in self.diagnostician.cases:
+            self._name((name,), self._explained(name, self.results))
+        for key in self._in_turns():
+            if key not in self.names and self.diagnostician.examined < MAX_EXAMINED:
+                self.diagnostician.examined += 1
+                self._examine(key)
+        unpaired = [key for key in self.effective if key not in self.names and self.results[key].has_finite]
+        for key in unpaired[:PAIRED_RESULTS]:
+            self._pair(key)
+        unnamed = [key for key in self._in_turns() if key not in self.names]
+        contradicted = {names for names in {*self.names.values()} if self._contradicts(names, unnamed[:SAMPLE])}
+        self.diagnostician.uncompared.update(key for key in unnamed if key not in self.effective)
+        return {key: names for key, names in self.names.items() if names not in contradicted}
+
+    def _in_turns(self) -> list[Key]:
+        """The results that may be examined, finite ones first, then one of each family in turn, small ones first."""
+        turns = Counter[str]()
+        ranks: dict[Key, tuple[bool, int, float]] = {}
+        for key, wrong in sorted(self.results.items(), key=lambda item: item[1].cost):
+            turns[wrong.case.family] += 1
+            if not wrong.loose:
+                ranks[key] = not wrong.has_finite, turns[wrong.case.family], wrong.cost
+        return sorted(ranks, key=ranks.__getitem__)
+
+    def _effect(self, name: str, key: Key) -> Effect:
+        """The effect of a mutant or pair on a result; none once the budget is used up."""
+        if (name, key) not in self._effects:
+            affordable = self.diagnostician.work < self.diagnostician.budget
+            self._effects[name, key] = self.diagnostician.effect(name, self.results[key]) if affordable else Effect()
+        return self._effects[name, key]
+
+    def _explained(self, name: str, keys: Iterable[Key]) -> list[Key]:
+        """Those of these results that a mutant explains: also nearly right ones where it is established."""
+        same = [key for key in keys if key not in self.names and self._effect(name, key).same]
+        clear = [key for key in same if self._effect(name, key).error >= CLEARLY_WRONG]
+        tight = [key for key in clear if not self.results[key].loose]
+        if len(tight) + len(self.diagnostician.cases.get(name, ())) < FEW:
+            return tight
+        return [key for key in same if key in clear or not self.results[key].loose]
+
+    def _examine(self, key: Key) -> None:
+        """Compare a result with every mutant, and name the one that explains most."""
+        self.diagnostician.fit(self.results[key])
+        effects = {name: self._effect(name, key) for name in self.diagnostician.mutants}
+        if self.diagnostician.work < self.diagnostician.budget:
+            clear = [name for name, effect in effects.items() if effect.error >= CLEARLY_WRONG]
+            self.effective[key] = [name for name in clear if not effects[name].same]
+            self._choose([name for name in clear if effects[name].same], key, MAX_NAMES)
+
+    def _pair(self, key: Key) -> None:
+        """Name the two mutants that give a result together, where neither does alone and no other two do.
+
+        Where one is named elsewhere, it is at work here, too: two others would match by chance.
+        """
+        if key not in self.names:
+            named = self.diagnostician.cases
+            effective = sorted(self.effective[key], key=lambda name: name not in named)
+            pairs = [pair for pair in combinations(effective, 2) if not named or pair[0] in named]
+            names = [AND.join(pair) for pair in pairs[:MAX_PAIRS]]
+            self._choose([name for name in names if self._effect(name, key).same], key, 1)
+
+    def _choose(self, matching: Sequence[str], key: Key, limit: int) -> None:
+        """Name the mutant that explains most, in all that it explains; or up to `limit` that explain as many."""
+        sample = {key: None} | dict.fromkeys([other for other in self._in_turns() if other not in self.names][:SAMPLE])
+        explained = {name: self._explained(name, sample) for name in matching}
+        explained = {name: keys for name, keys in explained.items() if self._may_explain(name, keys)}
+        most = max(map(len, explained.values()), default=0)
+        best = [name for name, keys in explained.items() if len(keys) == most]
+        if len(best) > 1:
+            best = [name for name in best if not self._is_refuted(name, explained[name])]
+        kinds: dict[str, str] = {}
+        for name in sorted(best, key=lambda name: bool(self.diagnostician.family(name))):
+            kinds.setdefault(self.diagnostician.family(name) or name, name)
+        names = tuple(kinds.values())
+        if len(names) == 1:
+            self._name(names, self._explained(names[0], self.results))
+        elif names and len(names) <= limit and self.results[key].has_finite:  # many mistakes end in NaN everywhere
+            self._name(names, set(explained[names[0]]).intersection(*(explained[name] for name in names)))
+
+    def _name(self, names: tuple[str, ...], keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.names[key] = names
+            if len(names) == 1:
+                self.diagnostician.cases.setdefault(names[0], set()).add(self.results[key].case.name)
+
+    def _may_explain(self, name: str, keys: Sequence[Key]) -> bool:
+        """Whether its matches are no chance matches of an implementation with another mistake."""
+        cases = {self.results[key].case.name for key in keys}
+        if len(cases) < (MIN_CASES_OF_PAIR if AND in name else min(MIN_CASES, len(self.diagnostician.failing_cases))):
+            return False
+        established = any(len(cases) >= FEW for other, cases in self.diagnostician.cases.items() if other != name)
+        if established and not any(self.results[key].has_finite for key in keys):
+            return False
+        few = len(keys) < min(FEW, len(self.results))
+        return not ((few or self.diagnostician.family(name)) and self._is_refuted(name, keys))
+
+    def _is_refuted(self, name: str, keys: Sequence[Key]) -> bool:
+        """Whether a mutant is clearly wrong in a passed test, of the families of these results or of others."""
+        families = {self.results[key].case.family for key in keys}
+        passed = [test for test in self.diagnostician.passed if math.prod(test[0].lengths().values()) <= MAX_SIZE]
+        near = [test for test in passed if test[0].family in families]
+        others = [test for test in passed if test[0].family not in families]
+        tests = [test for part in (near, others) for test in part[:: max(1, len(part) // PASSED)][:PASSED]]
+        return any(self._is_wrong_at(case, dtype, name) for case, dtype in tests)
+
+    def _is_wrong_at(self, case: Case, dtype: str, name: str) -> bool:
+        """Whether each form of a mutant is clearly wrong there; unknown where numbers are drawn or bounds are loose."""
+        right = self.diagnostician.right(case, dtype)
+        if right.loose or any(call.seed is not None for call in right.calls):
+            return False
+        forms = self.diagnostician.forms(name)
+        self.diagnostician.work += right.cost * len(forms)
+        return all(right.effect(function).error >= CLEARLY_WRONG for function in forms)
+
+    def _contradicts(self, names: tuple[str, ...], unnamed: Sequence[Key]) -> bool:
+        """Whether mutants are clearly wrong in another way in more results without a name than they explain."""
+        explained = sum(each == names for each in self.names.values())
+        effects = [[self._effect(name, key) for key in unnamed] for name in names]
+        return all(sum(e.error >= CLEARLY_WRONG and not e.same for e in each) > explained for each in effects)
 
 
 def convention_words(points: Sequence[str], known: Mapping[str, Sequence[str]], declared: Conventions) -> str:
@@ -460,19 +399,3 @@ def _choice(choice: str | Mapping[str, str]) -> str:
     if isinstance(choice, Mapping):
         return " and ".join(f"{_choice(value)} under a {kind}" for kind, value in choice.items())
     return CONVENTION_CHOICES.get(choice, choice)
-
-
-def _one_of(mutants: Sequence[Mutant]) -> Diagnosis:
-    """Each of these mutants gives the result."""
-    says = " or ".join(f'equals "{mutant.name}": {mutant.says}' for mutant in mutants)
-    return Diagnosis(tuple(mutant.name for mutant in mutants), says)
-
-
-def _together(pair: Pair) -> Diagnosis:
-    first, second = pair
-    says = f'equals "{first.name}" together with "{second.name}": {first.says}, and {second.says}'
-    return Diagnosis((_pair_name(pair),), says)
-
-
-def _pair_name(pair: Pair) -> str:
-    return f"{pair[0].name} + {pair[1].name}"

@@ -16,7 +16,7 @@ from attnsuite.cases.expected import Expected
 from attnsuite.cases.returned_weights import WEIGHTS_NOT_JUDGED, WEIGHTS_RIGHT
 from attnsuite.conformance.case_tests import CaseTest
 from attnsuite.conformance.check import MARGINAL, Check, judge, run_test
-from attnsuite.conformance.diagnosis import names_convention
+from attnsuite.conformance.diagnosis import WrongResult, names_convention
 from attnsuite.conformance.hints import plain_outcomes
 from attnsuite.conformance.places import Wrong, wrong_places
 from attnsuite.conformance.shared_features import FeatureTest, Rule, where_failing
@@ -27,8 +27,6 @@ from attnsuite.worker.sandbox import in_short
 
 MAX_REPRODUCTIONS = 2
 """Causes whose reproduction is printed: each takes ten lines, and one repair may be what several need."""
-MAX_LINES = 10
-"""The lines of a reproduction, so that it is pasted without a second thought."""
 MAX_TRIES = 4
 """Failing tests of one cause that are tried: in some no single call fails, because calls are compared."""
 MAX_MUTANTS = 8
@@ -199,19 +197,13 @@ class Explainer:
         return [mutants[name] for name, _ in counts.most_common(MAX_MUTANTS) if name in mutants]
 
     def _uncompared(self, failing: Sequence[Outcome]) -> str:
-        """How many failures were not compared with every mutant, and the options that compare the smallest one."""
-        left = [o for o in failing if not o.diagnosis and _key(o) in self.check.uncompared]
+        """How many failures were not compared with every mutant, and the options that compare one."""
+        left = [o for o in failing if not o.diagnosis and _key(o) in self.check.diagnostician.uncompared]
         if not left:
             return ""
         count = "1 failure was" if len(left) == 1 else f"{len(left):,} failures were"
-        smallest = min(left, key=self._size)
-        options = shlex.join(("--case", smallest.case, "--dtype", smallest.dtype))
+        options = shlex.join(("--case", left[0].case, "--dtype", left[0].dtype))
         return f"{count} not compared with all known mistakes, to save time; this compares one: {options}"
-
-    def _size(self, outcome: Outcome) -> tuple[bool, int]:
-        """A sort key: what a comparison with every mutant costs; unknown sizes come last."""
-        lengths = self.check.cases[_key(outcome)].lengths()
-        return not lengths, math.prod(lengths.values())
 
     # The smallest input
 
@@ -223,16 +215,14 @@ class Explainer:
             yield from [first] if (first := next(reproductions, None)) else []
 
     def _smallest(self, outcome: Outcome) -> Reproduction | None:
-        declaration, reproducing = (
-            self.check.implementation.declaration,
-            self.check.implementation.contract.reproducer(),
-        )
+        declaration, contract = self.check.implementation.declaration, self.check.implementation.contract
+        reproducing = contract.reproducer()
         imported = () if declaration.rewrites_calls else import_lines(declaration)
         if reproducing is None or not imported:
             return None
         failing = FailingTest(self.check, self._test(outcome), reproducing, outcome)
         for lines, gave_up in failing.reproductions(self.budget):
-            return Reproduction(outcome.case, outcome.dtype, _joined((*imported, *lines)), gave_up)
+            return Reproduction(outcome.case, outcome.dtype, (*imported, *lines), gave_up)
         return None
 
     def _test(self, outcome: Outcome) -> CaseTest:
@@ -299,8 +289,8 @@ class FailingTest:
         outcome, _ = judge(self.check.implementation, test, replies)
         same = outcome.status == self.outcome.status and kind_of(outcome) == kind_of(self.outcome)
         if same and (names := self.outcome.diagnosis):
-            diagnostician = self.check.diagnostician
-            same = any(diagnostician.explains(name, test.case, test.calls, replies, test.expected) for name in names)
+            wrong = WrongResult(test.case, test.calls, replies, test.expected)
+            same = any(self.check.diagnostician.explains(name, wrong) for name in names)
         return same, sum(reply.seconds for reply in replies)
 
     def _depends_on_conventions(self, test: CaseTest) -> bool:
@@ -323,15 +313,6 @@ def _pairs(outcomes: Sequence[Outcome]) -> str:
     if not any(outcome.status == Status.PASSED and outcome.detail in judged for outcome in outcomes):
         return ""
     return "it returns (output, weights): the first is judged as the output, the second as its weights"
-
-
-def _joined(lines: Sequence[str]) -> tuple[str, ...]:
-    """At most MAX_LINES: the shortest neighbours are joined."""
-    joined = list(lines)
-    while len(joined) > MAX_LINES:
-        place = min(range(len(joined) - 1), key=lambda place: len(joined[place]) + len(joined[place + 1]))
-        joined[place : place + 2] = ["; ".join(joined[place : place + 2])]
-    return tuple(joined)
 
 
 def _each(expected: object) -> Sequence[Expected]:

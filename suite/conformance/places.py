@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,9 +13,6 @@ AXES = ("item", "head", "row", "column")
 """The axes of a result of rank 4. One of rank 3 has matrices in place of items and heads."""
 MIN_RESULTS = 2
 """Results that a sentence needs: a single one shows many patterns."""
-PLURALS = {"matrix": "matrices"}
-ORDINALS = ("first", "second", "third", "fourth")
-
 RATIO = 1e-3
 """The relative difference up to which numbers count as a multiple of the expected ones, beyond float32's roundings."""
 
@@ -31,33 +27,24 @@ def wrong_places(results: Sequence[Wrong]) -> str:
 
     `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`
     """
-    counts = Counter(name for result in results for name in result)
-    names = [name for name, count in counts.items() if 2 * count >= len(results)]
-    judged = {name: [result[name] for result in results if name in result] for name in names}
-    wrong = {name: [tensor for tensor in tensors if tensor[0].any()] for name, tensors in judged.items()}
-    affected = [name for name in names if wrong[name]]
-    if len(results) < MIN_RESULTS or not affected:
+    wrong = [{name: judged for name, judged in result.items() if judged[0].any()} for result in results]
+    names = list(dict.fromkeys(name for each in wrong for name in each))
+    if len(results) < MIN_RESULTS or any(
+        {*each} != {*names} & {*result} for each, result in zip(wrong, results, strict=True)
+    ):
         return ""
-    first = affected[0]
-    tensors = wrong[first] if len(wrong[first]) == len(judged[first]) >= MIN_RESULTS else []
-    parts = [part for axis in (-4, -3, -2, -1) if (part := _pattern([places for places, *_ in tensors], axis))]
-    if parts:
-        subject = f"only {' in '.join(reversed(parts))} of the {first} is wrong"
-    elif first != "output" and len(affected) < len(names):
-        subject = f"only {_joined(affected)} {'is' if len(affected) == 1 else 'are'} wrong"
-        tensors = [tensor for name in affected for tensor in wrong[name]]
+    first = [each[names[0]] for each in wrong if names[0] in each]
+    where = " in ".join(filter(None, (_pattern([places for places, *_ in first], axis) for axis in (-1, -2, -3, -4))))
+    gradients_alone = names[0] != "output" and any(len(result) > len(names) for result in results)
+    value = _value([judged for each in wrong for judged in each.values()] if gradients_alone and not where else first)
+    if where:
+        subject = f"only {where} of the {names[0]} is wrong"
+    elif gradients_alone:
+        inputs = " and ".join(name.removeprefix("gradient of ") for name in names)
+        subject = f"only the gradient{'s' * (len(names) > 1)} of {inputs} {'are' if len(names) > 1 else 'is'} wrong"
     else:
-        subject = f"the {first} is wrong"
-    value = _value(tensors) if tensors else ""
-    if not value and subject.startswith("the"):
-        return ""
+        subject = f"the {names[0]} is wrong" if value else ""
     return f"{subject}{value and f', and {value}'}"
-
-
-def _joined(names: Sequence[str]) -> str:
-    """`the gradients of query and key`."""
-    inputs = " and ".join(name.removeprefix("gradient of ") for name in names)
-    return f"the gradient{'s' if len(names) > 1 else ''} of {inputs}"
 
 
 def _value(tensors: Sequence[Judged]) -> str:
@@ -88,35 +75,23 @@ def _ratio(actual: Array, expected: Array) -> float | None:
     return ratio if (errors <= 1).all() and abs(ratio - 1) > RATIO and ratio else None
 
 
-def ordinal(number: int) -> str:
-    """`first` to `fourth`, then `21st`, `22nd`, `23rd`, `24th`."""
-    if number <= len(ORDINALS):
-        return ORDINALS[number - 1]
-    suffixes = {1: "st", 2: "nd", 3: "rd"} if number % 100 not in (11, 12, 13) else {}
-    return f"{number}{suffixes.get(number % 10, 'th')}"
-
-
 def _pattern(arrays: Sequence[Array], axis: int) -> str:
-    """What the wrong places along an axis have in common: `every second item`; empty without a pattern."""
+    """What the wrong places along an axis have in common: `every second item`; empty without one pattern alone."""
     arrays = [array for array in arrays if array.ndim >= -axis and array.shape[axis] > 1]
     if len(arrays) < MIN_RESULTS:
         return ""
-    wrong = [
-        np.flatnonzero(array.any(tuple(a for a in range(array.ndim) if a != array.ndim + axis))) for array in arrays
-    ]
+    wrong = [[*np.flatnonzero(np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1).any(1))] for array in arrays]
     sizes = [array.shape[axis] for array in arrays]
     noun = AXES[axis] if all(array.ndim == 4 for array in arrays) or axis > -3 else "matrix"
+    first = wrong[0][0]
+    patterns = {
+        f"the second {noun} (of two)": [[1] if size == 2 else [] for size in sizes],
+        f"the last {noun}": [[size - 1] for size in sizes],
+        f"every second {noun}": [[*range(1, size, 2)] for size in sizes],
+        f"{noun} number {first + 1}": [[first] for _ in sizes],
+        f"each {noun} from number {first + 1} on": [[*range(first, size)] for size in sizes],
+    }
     if any(len(places) == size for places, size in zip(wrong, sizes, strict=True)):
         return ""
-    if all([*places] == [size - 1] for places, size in zip(wrong, sizes, strict=True)):
-        return f"the second of two {PLURALS.get(noun, f'{noun}s')}" if {*sizes} == {2} else f"the last {noun}"
-    if all([*places] == [*range(1, size, 2)] for places, size in zip(wrong, sizes, strict=True)):
-        return f"every second {noun}"
-    firsts = {int(places[0]) for places in wrong}
-    if len(firsts) > 1:
-        return ""
-    (first,) = firsts
-    if all([*places] == [first] for places in wrong):
-        return f"the {ordinal(first + 1)} {noun}"
-    whole = all([*places] == [*range(first, size)] for places, size in zip(wrong, sizes, strict=True))
-    return f"each {noun} from the {ordinal(first + 1)} on" if whole and first else ""
+    matching = [words for words, places in patterns.items() if places == wrong]
+    return matching[0] if len(matching) == 1 or ({*sizes} == {2} and matching) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -14,25 +14,15 @@ MAX_FEATURES = 3
 """The features that a sentence joins: with more, some would separate any few tests from all others."""
 SPARE_CASES = 1
 """The failing cases that a sentence needs beyond one for each feature: fewer share many unrelated features."""
-MAX_PASSING_SHARE = 0.3
-"""The share of the tests with all the features that may pass, if the sentence says so: where a mask hides nothing, no
-mistake in it can show."""
-MAX_SHARE_OF_PASSING = 0.2
-"""The share of all passing tests that may have the features, where no rule has fewer: it still says where to look."""
 MIN_PASSING_CASES, MIN_PASSING_RATIO = 2, 0.2
-"""The passing cases without the features that a sentence needs, and their tests per failing test. With fewer, features
-that nearly every test has would separate by chance."""
+"""The passing cases that a sentence needs, and passing tests per failing test. With fewer, features that nearly every
+test has would separate by chance."""
 CANDIDATES = 40
 """The features that are joined: of those that all failing tests have, the ones that fewest passing tests have. All
 triples of 40 are 10,000, which takes a tenth of a second."""
-MAX_CHANCE = 0.05
-"""The probability up to which a feature of a rule with exceptions may be common to all failing cases by chance: the
-share of the passing tests that have it, to the power of the number of failing cases. A few cases share many."""
 MIN_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
-MAX_PASSING_ABOVE = 0.5
-"""The share of the tests above a threshold that may pass, if the sentence says so: a wrong tile need not show in every
-test that has one."""
+SIZES = ("keys", "queries", "width")
 
 Feature = tuple[str, str]
 """What it is about, and the phrase."""
@@ -47,6 +37,11 @@ class FeatureTest:
     failed: bool
     sizes: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def all(self) -> Iterator[Feature]:
+        """All features, with what each is about."""
+        return ((factor, phrase) for factor, phrases in self.features.items() for phrase in phrases)
+
 
 class Rule(NamedTuple):
     """What separates failing tests from passing ones: the sentence, and whether a test has it."""
@@ -55,118 +50,76 @@ class Rule(NamedTuple):
     holds: Callable[[FeatureTest], bool] = lambda test: False
 
 
-def where_failing(tests: Sequence[FeatureTest], status: str) -> Rule:
-    """The rule that says most: an exact threshold, else features that meet, else a threshold with exceptions.
+def where_failing(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
+    """`right up to 32 keys, failed from 33 on`; `failed only where is_causal and a width above 64 meet, backward`.
 
-    Its sentence is empty where no simple rule separates the tests.
-    """
-    rules = threshold(tests, status), shared_features(tests, status), threshold(tests, status, MAX_PASSING_ABOVE)
-    return next((rule for rule in rules if rule.says), Rule())
-
-
-def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
-    """`failed only where is_causal and a width above 64 meet, backward`; empty where nothing simple separates.
-
-    The simplest rule: of one feature, else of two that meet, else of three. Every failing test has them, and no passing
-    test; else a few passing ones, fewer than half of them, and the sentence says how many.
+    Every failing test has the features, and no passing test has all of them. The rule is empty where no three features
+    separate the tests, and where as few features of other kinds separate them as well: one of them would mislead.
     """
     failing, passing = [test for test in tests if test.failed], [test for test in tests if not test.failed]
-    if not failing or not passing:
+    failing_cases, passing_cases = ({test.case for test in each} for each in (failing, passing))
+    if len(passing_cases) < MIN_PASSING_CASES or len(passing) < MIN_PASSING_RATIO * len(failing):
         return Rule()
-    passing_with = _places_by_feature(passing)
-    cases = len({test.case for test in failing})
-    shares = {feature: passing_with.get(feature, 0).bit_count() / len(passing) for feature in _common(failing)}
-    common = sorted(shares, key=shares.__getitem__)
-    telling = [feature for feature in common if shares[feature] ** cases <= MAX_CHANCE]
-    a_few = min(int(len(failing) * MAX_PASSING_SHARE / (1 - MAX_PASSING_SHARE)), (len(passing) - 1) // 2)
-    for allowed in (0, a_few, int(len(passing) * MAX_SHARE_OF_PASSING)):
-        for count in range(1, min(MAX_FEATURES, cases - SPARE_CASES) + 1):
-            if rule := _rule((telling if allowed else common)[:CANDIDATES], passing_with, count, allowed):
-                exceptions = _all_of(rule, passing_with)
-                others = [test for place, test in enumerate(passing) if not exceptions >> place & 1]
-                with_rule = len(failing) + exceptions.bit_count()
-                share = f", in {len(failing)} of {with_rule} such tests" if exceptions else ""
-                if not _enough(failing, others):
-                    return Rule()
-                return Rule(f"{status} only {_in_words(rule)}{share}", partial(_has_all, rule))
+    places = _places_by_feature(passing)
+    common = sorted(_common(failing), key=lambda feature: places.get(feature, 0).bit_count())[:CANDIDATES]
+    thresholds = {name: rule for name in SIZES if (rule := _threshold(name, failing, passing, status))}
+    for count in range(1, min(MAX_FEATURES, len(failing_cases) - SPARE_CASES) + 1):
+        found: dict[frozenset[str], tuple[Feature, ...]] = {}
+        for features in _separating(common, places, count):
+            found.setdefault(frozenset(factor for factor, _ in features), features)
+        kinds = found.keys() | ({frozenset((name,)) for name in thresholds} if count == 1 else set())
+        if len(kinds) > 1:
+            return Rule()
+        for kind in kinds:
+            (name, *more) = kind
+            if not more and name in thresholds:
+                return thresholds[name]
+            return Rule(f"{status} only {_in_words(found[kind])}", partial(_has_all, found[kind]))
     return Rule()
 
 
-def _has_all(rule: Collection[Feature], test: FeatureTest) -> bool:
-    return {*rule} <= {*_features(test)}
+def _separating(
+    candidates: Sequence[Feature], places: Mapping[Feature, int], count: int
+) -> Iterator[tuple[Feature, ...]]:
+    """Features of different kinds that no passing test has together, though one has all but any one of them."""
+    for features in combinations(candidates, count):
+        if len({factor for factor, _ in features}) == count and not _with_all(features, places):
+            others = (tuple(other for other in features if other != feature) for feature in features)
+            if count == 1 or all(_with_all(each, places) for each in others):
+                yield features
 
 
-def threshold(tests: Sequence[FeatureTest], status: str = "failed", passing_share: float = 0.0) -> Rule:
-    """`right up to 32 keys, failed from 33 on`; empty where no size separates failing tests from passing ones.
-
-    No test fails below the threshold. Of the tests above it at most `passing_share` passes.
-    """
-    sentences = [_threshold_of(name, tests, status, passing_share) for name in ("keys", "queries", "width")]
-    return min(filter(None, sentences), key=lambda rule: rule[:2], default=(0, "", Rule()))[2]
+def _has_all(features: Sequence[Feature], test: FeatureTest) -> bool:
+    return {*features} <= {*test.all}
 
 
-def _threshold_of(
-    name: str, tests: Sequence[FeatureTest], status: str, passing_share: float
-) -> tuple[int, str, Rule] | None:
-    """How many tests pass above the threshold of this size, the sentence, and the rule."""
-    failing = {test: test.sizes.get(name, 0) for test in tests if test.failed}
-    first = min(failing.values(), default=0)
-    if first == 0:
+def _threshold(name: str, failing: Sequence[FeatureTest], passing: Sequence[FeatureTest], status: str) -> Rule | None:
+    """The rule that all tests pass below a size, and fail from it on."""
+    fails, passes = ({test.sizes[name] for test in tests if name in test.sizes} for tests in (failing, passing))
+    first = min(fails, default=0)
+    unknown = any(name not in test.sizes for test in failing)
+    if unknown or min(len(fails), len(passes)) < MIN_SIZES or max(passes) >= first:
         return None
-    passing = {test: test.sizes[name] for test in tests if not test.failed and name in test.sizes}
-    below = {test: size for test, size in passing.items() if size < first}
-    above = len(passing) - len(below)
-    if not _enough(failing, below) or min(len(set(failing.values())), len(set(below.values()))) < MIN_SIZES:
-        return None
-    if above > passing_share * (above + len(failing)):
-        return None
-    share = f" in {len(failing)} of {above + len(failing)} tests" if above else ""
-    size = f"a {name} of {max(below.values())}" if name == "width" else f"{max(below.values())} {name}"
-    says = f"right up to {size}, {status}{share} from {first} on"
-    return above, says, Rule(says, lambda test: test.sizes.get(name, 0) >= first)
-
-
-def _enough(failing: Collection[FeatureTest], passing: Collection[FeatureTest]) -> bool:
-    """Whether there are enough tests of both kinds for a sentence about what separates them."""
-    cases = [len({test.case for test in tests}) for tests in (failing, passing)]
-    return min(cases) >= MIN_PASSING_CASES and len(passing) >= MIN_PASSING_RATIO * len(failing)
+    size = f"a {name} of {max(passes)}" if name == "width" else f"{max(passes)} {name}"
+    return Rule(f"right up to {size}, {status} from {first} on", lambda test: test.sizes.get(name, 0) >= first)
 
 
 def _places_by_feature(tests: Iterable[FeatureTest]) -> dict[Feature, int]:
     """For each feature the places of the tests that have it, as the bits of a number."""
     places: dict[Feature, int] = {}
     for place, test in enumerate(tests):
-        for feature in _features(test):
+        for feature in test.all:
             places[feature] = places.get(feature, 0) | 1 << place
     return places
 
 
 def _common(tests: Sequence[FeatureTest]) -> list[Feature]:
     """The features that all of these tests have."""
-    others = [{*_features(test)} for test in tests[1:]]
-    return [feature for feature in _features(tests[0]) if all(feature in other for other in others)]
+    others = [{*test.all} for test in tests[1:]]
+    return [feature for feature in tests[0].all if all(feature in other for other in others)] if tests else []
 
 
-def _features(test: FeatureTest) -> Iterator[Feature]:
-    return ((factor, phrase) for factor, phrases in test.features.items() for phrase in phrases)
-
-
-def _rule(
-    candidates: Sequence[Feature], passing_with: Mapping[Feature, int], count: int, allowed: int
-) -> tuple[Feature, ...]:
-    """`count` features, of different factors, that at most `allowed` passing tests have together; or empty.
-
-    Where several rules do, the one whose features alone separate most.
-    """
-    rules: list[tuple[int, tuple[Feature, ...]]] = []
-    for features in combinations(candidates, count):
-        distinct = len({factor for factor, _ in features}) == count
-        if distinct and _all_of(features, passing_with).bit_count() <= allowed:
-            rules.append((sum(passing_with.get(feature, 0).bit_count() for feature in features), features))
-    return min(rules, key=lambda rule: rule[0])[1] if rules else ()
-
-
-def _all_of(features: Sequence[Feature], places: Mapping[Feature, int]) -> int:
+def _with_all(features: Sequence[Feature], places: Mapping[Feature, int]) -> int:
     """The places of the tests that have all these features, as bits."""
     bits = -1
     for feature in features:

@@ -14,7 +14,10 @@ from attnsuite.conformance.session import Session
 from attnsuite.model import Explanation
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
-PLAIN = "no plain test has a result with tensors of PyTorch; with arrays of numpy it computes plain/small"
+IN_NUMPY = (
+    "no plain test has a result with tensors of PyTorch; with arrays of numpy plain/small has one: "
+    "test it with --signature numpy"
+)
 
 
 def hint(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> str:
@@ -28,22 +31,20 @@ def explained(function: str, *cases: str, of: type[Session] = Session, signature
     return session.explanations[declaration.full_name]
 
 
-@pytest.mark.parametrize("of", [Session, ParallelSession])
-@pytest.mark.parametrize("function", ["of_numpy", "returns_numpy"])
-def test_a_function_of_numpy_gets_a_hint_of_its_signature(function: str, of: type[Session]) -> None:
-    said = hint(function, "plain", "causal/square_5", "bad_input/more_keys_than_values", of=of)
-
-    assert said == f"{PLAIN} correctly: test it with --signature numpy"
-
-
-def test_a_wrong_function_of_numpy_gets_the_hint_too() -> None:
-    said = hint("unscaled_of_numpy", "keys/31")
-
-    assert said == f"{PLAIN} with wrong numbers: test it with --signature numpy"
-
-
-def test_so_it_is_where_the_user_says_the_contract_s_own() -> None:
-    assert hint("of_numpy", "plain", signature="sdpa") == f"{PLAIN} correctly: test it with --signature numpy"
+@pytest.mark.parametrize(
+    ("function", "cases", "of", "signature"),
+    [
+        ("of_numpy", ("plain", "causal/square_5", "bad_input/more_keys_than_values"), Session, ""),
+        ("returns_numpy", ("plain",), ParallelSession, ""),
+        ("unscaled_of_numpy", ("keys/31",), Session, ""),
+        ("of_numpy", ("plain",), Session, "sdpa"),
+    ],
+    ids=["other arguments", "other results", "wrong numbers", "where sdpa is given"],
+)
+def test_a_function_of_numpy_gets_a_hint_of_its_signature(
+    function: str, cases: tuple[str, ...], of: type[Session], signature: str
+) -> None:
+    assert hint(function, *cases, of=of, signature=signature) == IN_NUMPY
 
 
 def test_a_function_for_a_gpu_gets_a_hint_and_no_smallest_input() -> None:

@@ -1,4 +1,4 @@
-"""What failing tests share is reported with the fewest features that separate, or a size, or not at all."""
+"""What failing tests share is reported where it alone separates them from passing ones, or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from attnsuite.cases.case import HOW, Traits
-from attnsuite.conformance.shared_features import MAX_PASSING_ABOVE, FeatureTest, shared_features, threshold
+from attnsuite.conformance.shared_features import FeatureTest, where_failing
 
 CAUSAL: Traits = {"causal": ("is_causal",)}
 WIDE: Traits = {"width": ("a width above 64", "a width above 8")}
@@ -15,77 +15,61 @@ LESS_WIDE: Traits = {"width": ("a width above 8",)}
 BACKWARD: Traits = {HOW: ("backward",)}
 
 
-def asked(failing: list[Traits], right: list[Traits]) -> list[FeatureTest]:
-    traits = [*((each, True) for each in failing), *((each, False) for each in right)]
-    return [FeatureTest(f"case/{number}", each, failed) for number, (each, failed) in enumerate(traits)]
-
-
-def test_a_feature_of_most_passing_tests_is_not_reported() -> None:
-    failing = [CAUSAL] * 42
-
-    assert shared_features(asked(failing, [*[CAUSAL] * 10, {}])).says == ""
-    said = "failed only with is_causal, in 42 of 47 such tests"
-    assert shared_features(asked(failing, [*[CAUSAL] * 5, *[BACKWARD] * 9])).says == said
-
-
-def test_a_feature_of_nearly_every_test_is_not_reported() -> None:
-    failing = [CAUSAL] * 42
-
-    assert shared_features(asked(failing, [{}] * 4)).says == "", "too few pass"
-    assert shared_features(asked([CAUSAL] * 3, [{}])).says == "", "one case alone passes"
-
-
-def test_one_trait_that_separates_is_enough() -> None:
-    assert shared_features(asked([CAUSAL | WIDE] * 2, [WIDE, BACKWARD])).says == "failed only with is_causal"
-
-
-def test_two_traits_meet_where_neither_separates_alone() -> None:
-    failing, right = [CAUSAL | WIDE] * 4, [CAUSAL | LESS_WIDE, WIDE, {}]
-
-    assert shared_features(asked(failing, right)).says == "failed only where is_causal and a width above 64 meet"
-
-
-def test_a_feature_that_a_few_failing_tests_share_by_chance_is_not_joined() -> None:
-    failing, right = [CAUSAL | WIDE] * 4, [CAUSAL | WIDE, *[WIDE] * 20, *[CAUSAL] * 3, *[BACKWARD] * 17]
-
-    assert shared_features(asked(failing, right)).says == "failed only with is_causal, in 4 of 8 such tests"
-
-
-def test_a_few_passing_tests_are_counted() -> None:
-    failing, right = [CAUSAL | BACKWARD] * 20, [CAUSAL | BACKWARD, *[CAUSAL] * 12, *[BACKWARD] * 12]
-
-    said = "failed only with is_causal, backward, in 20 of 21 such tests"
-    assert shared_features(asked(failing, right)).says == said
+def says(failing: Sequence[Traits], passing: Sequence[Traits]) -> str:
+    """The rule about tests with these features."""
+    traits = [*((each, True) for each in failing), *((each, False) for each in passing)]
+    return where_failing([FeatureTest(f"case/{n}", each, failed) for n, (each, failed) in enumerate(traits)]).says
 
 
 @pytest.mark.parametrize(
-    ("failing", "right"),
+    ("failing", "passing", "rule"),
     [
-        pytest.param([CAUSAL] * 4, [CAUSAL] * 4, id="nothing separates"),
-        pytest.param([CAUSAL, WIDE], [{}], id="nothing is common"),
-        pytest.param([CAUSAL] * 4, [], id="nothing is right"),
+        ([CAUSAL | WIDE] * 2, [WIDE, BACKWARD], "with is_causal"),
+        ([CAUSAL | WIDE] * 4, [CAUSAL | LESS_WIDE, WIDE, {}], "where is_causal and a width above 64 meet"),
+        ([CAUSAL | BACKWARD] * 3, [CAUSAL, BACKWARD], "with is_causal, backward"),
+    ],
+    ids=["one feature", "two that meet", "an adverb"],
+)
+def test_the_fewest_features_that_separate_are_reported(
+    failing: list[Traits], passing: list[Traits], rule: str
+) -> None:
+    assert says(failing, passing) == f"failed only {rule}"
+
+
+@pytest.mark.parametrize(
+    ("failing", "passing"),
+    [
+        pytest.param([CAUSAL] * 42, [CAUSAL, *[{}] * 40], id="a passing test has the feature"),
+        pytest.param([CAUSAL | BACKWARD] * 4, [{}] * 4, id="two features separate alike"),
+        pytest.param([CAUSAL | WIDE | BACKWARD] * 5, [CAUSAL, WIDE, BACKWARD] * 2, id="three pairs separate alike"),
+        pytest.param([CAUSAL] * 42, [{}] * 4, id="too few pass"),
+        pytest.param([CAUSAL] * 3, [{}], id="one case alone passes"),
+        pytest.param([CAUSAL, WIDE], [{}, {}], id="nothing is common"),
+        pytest.param([CAUSAL] * 4, [], id="nothing passes"),
         pytest.param([], [CAUSAL] * 4, id="nothing fails"),
-        pytest.param([CAUSAL | WIDE] * 2, [CAUSAL, WIDE], id="two cases are too few for two traits"),
-        pytest.param([CAUSAL], [{}], id="one case is too few for one"),
-        pytest.param([{}] * 4, [CAUSAL], id="cases whose traits nobody knows"),
+        pytest.param([CAUSAL | WIDE] * 2, [CAUSAL, WIDE], id="two cases are too few for two features"),
+        pytest.param([CAUSAL], [{}, {}], id="one case is too few for one"),
+        pytest.param([{}] * 4, [CAUSAL] * 4, id="unknown features"),
     ],
 )
-def test_no_sentence_where_nothing_is_known(failing: list[Traits], right: list[Traits]) -> None:
-    assert shared_features(asked(failing, right)).says == ""
+def test_no_sentence_where_a_feature_could_mislead(failing: list[Traits], passing: list[Traits]) -> None:
+    assert says(failing, passing) == ""
 
 
 def test_a_case_counts_once_however_many_dtypes_it_has() -> None:
-    failing = [FeatureTest("case/one", CAUSAL | WIDE, failed=True)] * 4
+    failing = [FeatureTest("case/one", CAUSAL, failed=True)] * 4
+    passing = [FeatureTest(f"case/{n}", {}, failed=False) for n in range(4)]
 
-    assert shared_features([*failing, FeatureTest("case/other", CAUSAL, failed=False)]).says == ""
+    assert where_failing([*failing, *passing]).says == ""
 
 
 # Thresholds
 
 
-def asked_at(failing: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]) -> list[FeatureTest]:
-    sizes = [*((each, True) for each in failing), *((each, False) for each in right)]
-    return [FeatureTest(f"case/{number}", {}, failed, each) for number, (each, failed) in enumerate(sizes)]
+def threshold(failing: Sequence[Mapping[str, int]], passing: Sequence[Mapping[str, int]], status: str) -> str:
+    sizes = [*((each, True) for each in failing), *((each, False) for each in passing)]
+    tests = [FeatureTest(f"case/{n}", {}, failed, each) for n, (each, failed) in enumerate(sizes)]
+    return where_failing(tests, status).says
 
 
 def keys(*numbers: int) -> list[Mapping[str, int]]:
@@ -93,37 +77,25 @@ def keys(*numbers: int) -> list[Mapping[str, int]]:
 
 
 def test_the_largest_size_that_passes_and_the_smallest_that_fails() -> None:
-    assert threshold(asked_at(keys(33, 47, 65), keys(1, 7, 32))).says == "right up to 32 keys, failed from 33 on"
+    widths = [[{"width": width} for width in widths] for widths in ((65, 128), (8, 64))]
 
-
-def test_a_width_is_one_size() -> None:
-    failing, right = ([{"width": width} for width in widths] for widths in ((65, 128), (8, 64)))
-
-    assert threshold(asked_at(failing, right), "error").says == "right up to a width of 64, error from 65 on"
-
-
-def test_some_tests_may_pass_above_the_threshold() -> None:
-    tests = asked_at(keys(33, 47, 65), keys(1, 7, 32, 64))
-
-    assert threshold(tests).says == ""
-    assert (
-        threshold(tests, passing_share=MAX_PASSING_ABOVE).says
-        == "right up to 32 keys, failed in 3 of 4 tests from 33 on"
-    )
+    assert threshold(keys(33, 47, 65), keys(1, 7, 32), "failed") == "right up to 32 keys, failed from 33 on"
+    assert threshold(*widths, "error") == "right up to a width of 64, error from 65 on"
 
 
 @pytest.mark.parametrize(
-    ("failing", "right"),
+    ("failing", "passing"),
     [
         ([], keys(1, 2)),
         (keys(33, 34), []),
         (keys(33, 34), keys(7, 7)),
         (keys(33, 33), keys(7, 8)),
-        (keys(3, 34), keys(7, 8)),
+        (keys(33, 47, 65), keys(1, 7, 32, 64)),
         (keys(*range(2, 42)), keys(0, 1)),
         ([{}, {}], keys(7, 8)),
+        ([{"keys": n, "queries": n} for n in (33, 34)], [{"keys": n, "queries": n} for n in (7, 8)]),
     ],
-    ids=["no failure", "no pass", "one size passes", "one size fails", "mixed", "few pass", "unknown sizes"],
+    ids=["no failure", "no pass", "one size passes", "one size fails", "mixed", "few pass", "unknown", "two sizes"],
 )
-def test_no_threshold(failing: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]) -> None:
-    assert threshold(asked_at(failing, right), passing_share=MAX_PASSING_ABOVE).says == ""
+def test_no_threshold(failing: Sequence[Mapping[str, int]], passing: Sequence[Mapping[str, int]]) -> None:
+    assert threshold(failing, passing, "failed") == ""
