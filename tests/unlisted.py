@@ -41,6 +41,8 @@ JUDGES = 8
 """Failing tests that judge a name."""
 MOSTLY = 0.8
 """The share of the judges on which a name or a rule must hold to be right."""
+MANY = 0.25
+"""The share of the passing judges that may have the features of a count, which says that some tests with them pass."""
 KINDS = "name", "place", "none", "wrong", "unjudged"
 
 
@@ -139,7 +141,8 @@ class Judge:
             if unnamed.rule.says:
                 held = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in alike)
                 passed = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in self.passing)
-                right.append(held >= MOSTLY * len(alike) and passed <= (1 - MOSTLY) * (passed + held))
+                count = MANY * len(self.passing) if "in no other" in unnamed.rule.says else 0.0
+                right.append(held >= MOSTLY * len(alike) and passed <= max(count, (1 - MOSTLY) * (passed + held)))
             if unnamed.places:
                 right.append(explainer.places([*unnamed.outcomes, *alike]) == unnamed.places)
             says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))

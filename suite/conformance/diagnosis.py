@@ -35,7 +35,7 @@ established mutant needs none."""
 MAX_NAMES = 3
 """Mutants that are named where several explain as many results. Where there are more, none is."""
 MIN_CASES = 2
-"""Cases that a mutant must explain where that many fail: among hundreds of results some match a mutant by chance."""
+"""Cases that a mutant must explain where more cases fail: among hundreds of results some match a mutant by chance."""
 MIN_CASES_OF_PAIR = 3
 """Cases that a pair must explain: of a thousand pairs several match two small cases."""
 MAX_PAIRS, PAIRED_RESULTS = 1000, 3
@@ -344,7 +344,8 @@ class Search:
     def _may_explain(self, name: str, keys: Sequence[Key]) -> bool:
         """Whether its matches are no chance matches of an implementation with another mistake."""
         cases = {self.results[key].case.name for key in keys}
-        if len(cases) < (MIN_CASES_OF_PAIR if AND in name else min(MIN_CASES, len(self.diagnostician.failing_cases))):
+        least = MIN_CASES if len(self.diagnostician.failing_cases) >= FEW else 1
+        if len(cases) < (MIN_CASES_OF_PAIR if AND in name else least):
             return False
         established = any(len(cases) >= FEW for other, cases in self.diagnostician.cases.items() if other != name)
         if established and not any(self.results[key].has_finite for key in keys):

@@ -20,6 +20,9 @@ test has would separate by chance."""
 CANDIDATES = 40
 """The features that are joined: of those that all failing tests have, the ones that fewest passing tests have. All
 triples of 40 are 10,000, which takes a tenth of a second."""
+MIN_COUNTED, MIN_FAILING, MARGIN = 4, 2, 3
+"""For a count: the failing cases that it needs, the failing tests for each passing one with the features, and how many
+times as many passing tests must have any other features."""
 MIN_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
 SIZES = ("keys", "queries", "width")
@@ -75,6 +78,29 @@ def where_failing(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
             if not more and name in thresholds:
                 return thresholds[name]
             return Rule(f"{status} only {_in_words(found[kind])}", partial(_has_all, found[kind]))
+    return _counted(failing, common, places, status) if len(failing_cases) >= MIN_COUNTED else Rule()
+
+
+def _counted(
+    failing: Sequence[FeatureTest], common: Sequence[Feature], places: Mapping[Feature, int], status: str
+) -> Rule:
+    """`failed in 78 of 98 tests with a float mask, in no other`: features that few passing tests have.
+
+    A count and no cause: some passing tests have them, too, as where a mask hides nothing.
+    """
+    for count in (1, 2):
+        fewest: dict[frozenset[str], tuple[int, tuple[Feature, ...]]] = {}
+        for features in combinations(common, count):
+            kind, passing = frozenset(factor for factor, _ in features), _with_all(features, places).bit_count()
+            if len(kind) == count and passing < fewest.get(kind, (passing + 1, ()))[0]:
+                fewest[kind] = passing, features
+        ranked = sorted(fewest.values(), key=lambda entry: entry[0])
+        if ranked and MIN_FAILING * ranked[0][0] <= len(failing):
+            passing, features = ranked[0]
+            if len(ranked) > 1 and ranked[1][0] < MARGIN * passing:
+                return Rule()
+            says = f"{status} in {len(failing)} of {len(failing) + passing} tests {_in_words(features)}, in no other"
+            return Rule(says, partial(_has_all, features))
     return Rule()
 
 

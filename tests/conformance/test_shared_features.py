@@ -39,7 +39,8 @@ def test_the_fewest_features_that_separate_are_reported(
 @pytest.mark.parametrize(
     ("failing", "passing"),
     [
-        pytest.param([CAUSAL] * 42, [CAUSAL, *[{}] * 40], id="a passing test has the feature"),
+        pytest.param([CAUSAL] * 4, [*[CAUSAL] * 3, *[{}] * 40], id="nearly as many pass with the feature"),
+        pytest.param([CAUSAL | WIDE] * 40, [CAUSAL | WIDE, *[{}] * 40], id="two features are as rare"),
         pytest.param([CAUSAL | BACKWARD] * 4, [{}] * 4, id="two features separate alike"),
         pytest.param([CAUSAL | WIDE | BACKWARD] * 5, [CAUSAL, WIDE, BACKWARD] * 2, id="three pairs separate alike"),
         pytest.param([CAUSAL] * 42, [{}] * 4, id="too few pass"),
@@ -54,6 +55,11 @@ def test_the_fewest_features_that_separate_are_reported(
 )
 def test_no_sentence_where_a_feature_could_mislead(failing: list[Traits], passing: list[Traits]) -> None:
     assert says(failing, passing) == ""
+
+
+def test_a_feature_that_few_passing_tests_have_is_a_count_and_no_cause() -> None:
+    rule = "failed in 42 of 43 tests with is_causal, in no other"
+    assert says([CAUSAL] * 42, [CAUSAL, *[{}] * 40]) == rule
 
 
 def test_a_case_counts_once_however_many_dtypes_it_has() -> None:
