@@ -90,7 +90,7 @@ SIGNATURE = option(
 SHAPES = option(
     (),
     "--shape SHAPE",
-    "a workload of your own, as b=4,h=32,g=8,l=2048,e=128,causal; also s, v, scale, dropout, window=LEFT:RIGHT, "
+    "a workload of your own, as b=4,h=32,g=8,l=2048,e=128,causal; also s, v, scale, softcap, window=LEFT:RIGHT, "
     "mask=bool or mask=float; may be repeated",
     checked(_check_shape),
 )
@@ -107,8 +107,8 @@ JOBS = option(None, "--jobs N", "number of parallel processes; default: auto, on
 TIME_LIMITS = option(
     TIME_LIMIT,
     "--time-limit SECONDS",
-    f"timeout of a test in a worker; an import gets at least {IMPORT_LIMIT:g}; with a compiler loaded, an import and "
-    f"the first call of each shape get {COMPILE_LIMIT:g}",
+    f"timeout of a test in a worker; an import gets at least {IMPORT_LIMIT:g}; with a compiler loaded, both get "
+    f"at least {COMPILE_LIMIT:g}",
     seconds,
 )
 SKIPPED = option((), "--except TARGET", "skip these targets; may be repeated")
@@ -333,7 +333,7 @@ class Draw:
 
 @_request
 class Compare:
-    """Compare two sets of results. Lists changed outcomes, then times and memory as ratios with intervals."""
+    """Compare two sets of results. Lists changed outcomes, then ratios of times and memory."""
 
     old: str = argument(
         ...,
@@ -343,7 +343,7 @@ class Compare:
     )
     new: str = argument(..., "NEW", "the other side, in the same form")
     fail_on: Many = option(
-        (), "--fail-on WHAT", "exit with 1 for: slower, failed, memory, inconclusive", one_of(*FAIL_ON)
+        (), "--fail-on WHAT", "exit with 1 for: slower, failed, memory, inconclusive; may be repeated", one_of(*FAIL_ON)
     )
     margin: float = option(MARGIN, "--margin SHARE", "ignore differences below this share; 0.03 is 3 %", _share)
     json: str | None = JSON

@@ -9,8 +9,8 @@ from attnsuite.model.words import CACHES, DTYPES, UsageError
 TIME_LIMIT = 60.0
 """Seconds for a test in a process of its own: ten times the slowest shipped case on a loaded machine."""
 COMPILE_LIMIT = 300.0
-"""Seconds for an import, and for the first call of each shape, while a compiler may run: torch.compile, JAX and Triton
-take up to some minutes for a shape on a loaded machine."""
+"""The least limit in seconds for an import and for a test while a compiler may run: torch.compile, JAX and Triton take
+up to some minutes for a shape on a loaded machine."""
 IMPORT_LIMIT = 60.0
 """Seconds for the import of an implementation in its own process, also where `--time-limit` is shorter: some libraries
 take many seconds."""
