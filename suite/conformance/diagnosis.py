@@ -223,7 +223,7 @@ class Diagnostician:
         """The diagnosis of a result that was computed in float32, or under other conventions."""
         if wrong.loose:
             return None
-        if in_float32(wrong.case, wrong.calls, wrong.replies, self.conventions):
+        if in_float32(wrong.case, wrong.calls, wrong.replies, wrong.expected, self.conventions):
             name = next((name for name in ALL_IN_FLOAT32 if name in self.mutants), ALL_IN_FLOAT32[0])
             return Diagnosis((name,), IN_FLOAT32)
         broken = self._broken_conventions(wrong)

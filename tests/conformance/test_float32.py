@@ -82,7 +82,7 @@ def told(asked: Asked, deviation: Mutant) -> bool:
     case, calls, truth = asked.case, asked.calls, asked.truth
     replies = run_calls(deviation.function, calls)
     wrong = case.verdict(calls, replies, truth).output_wrong
-    return wrong and in_float32(case, calls, replies, {})
+    return wrong and in_float32(case, calls, replies, truth, {})
 
 
 @pytest.mark.slow
