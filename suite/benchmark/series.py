@@ -329,7 +329,7 @@ def _is_beyond(row: Measurement, slack: float) -> bool:
 
 def _other_work(table: Table, declared: Table) -> str:
     """A row's note if an implementation's conventions need other work than the contract's own; else empty."""
-    usual, own = (each.workload.work(table.dtype, table.direction)["attended"] for each in (table, declared))
+    usual, own = (either.workload.work(table.dtype, table.direction)["attended"] for either in (table, declared))
     return "" if usual == own else f"its declared conventions need {own / max(usual, 1):.3g} times the work"
 
 

@@ -292,7 +292,7 @@ def lists_in(module: str, mutants: str = "mutants", **others: str) -> dict[str, 
     In a file of its own, the function `cases` makes the cases, mutants are all that stand in lists of the file, and
     `CONTROLS` has the computations without a mistake. Of a contract in a folder, the same stand in its modules or
     packages `cases` and `mutants`; the latter may have another name. `others` names the functions of further lists,
-    `workloads="workloads.workloads"`: the first word is a module of the folder, and says nothing in a single file.
+    `workloads="workloads.workloads"`: the first word is a module of the folder, and is ignored in a single file.
     """
     folder = module.removesuffix("contract") if module.endswith(".contract") else ""
 

@@ -39,8 +39,8 @@ def _read(options: requests.History) -> History:
 def choose(history: History, options: requests.History) -> History:
     """The history of the named implementations and workloads. UsageError for a pattern without a match."""
     every: list[Series | Event] = [*history.series, *history.events]
-    names = _matching("implementation", options.words, {declaration.implementation for declaration in every})
-    workloads = _matching("workload", options.workloads, {declaration.workload for declaration in every} - {""})
+    names = _matching("implementation", options.words, {item.implementation for item in every})
+    workloads = _matching("workload", options.workloads, {item.workload for item in every} - {""})
 
     def wanted(item: Series | Event) -> bool:
         timed = item.workload in workloads or not (item.workload or options.workloads)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DEVICE = "cpu"
 """The device of all trainings: the models are small, and results are equal bit by bit."""
-HINTED = 10
-"""Every tenth epoch is printed on standard error."""
+EPOCHS_PER_LINE = 10
+"""Epochs between two lines on standard error."""
 
 
 def run(options: Learn) -> int:
@@ -104,7 +104,7 @@ def _learned(job: Job, checkpoints: Path | None) -> TrainingRow:
     backend = job.backend()
 
     def watch(epoch: int, epochs: int) -> None:
-        if epoch % HINTED == 0:
+        if epoch % EPOCHS_PER_LINE == 0:
             print_hint(f"{job.task.name} with {job.implementation}, seed {job.seed}: epoch {epoch} of {epochs}")
 
     finished = job.run(backend.attention, checkpoints, watch)

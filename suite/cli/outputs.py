@@ -17,11 +17,11 @@ from attnsuite.model.files import replace_bytes
 from attnsuite.report.tally import groups
 
 NAME = "attnsuite"
-"""The name of the root element."""
+"""The name of the root element of JUnit XML."""
 JUNIT, ROW = b'<testsuites name="attnsuite"', b'{"implementation": '
-"""By what attnsuite recognises its own files of JUnit, and of rows; rows in results/ have no space there."""
+"""The opening of files of --junit, and of --json; in rows of results/ the space is missing."""
 MOST_OPENING = 200
-"""Bytes in which that stands."""
+"""Bytes at the start of a file in which its opening is searched."""
 
 
 def refuse_foreign(path: Path, opening: bytes) -> None:

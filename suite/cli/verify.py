@@ -27,7 +27,7 @@ class Findings:
         """The numbers of verified things, in words."""
         records = self.machines.values()
         runs, rows = sum(len(record.runs) for record in records), sum(map(_rows, records))
-        pages = f"; {self.files} pages, tables and charts match their rows" if self.files else ""
+        pages = f"; {self.files} pages and tables match their rows" if self.files else ""
         return f"machines: {len(records):,}, runs: {runs:,}, rows: {rows:,}{pages}"
 
 

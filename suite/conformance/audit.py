@@ -211,11 +211,11 @@ def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
         if not missing_libraries(variant):
             yield variant_implementation(variant, contract)
     session = Session(CheckRequest())
-    for each in registry.discover():
-        if each.contract == contract.name and not (
-            each.requires or each.broken or each.name in COMPILED or each.backend
+    for shipped in registry.discover():
+        if shipped.contract == contract.name and not (
+            shipped.requires or shipped.broken or shipped.name in COMPILED or shipped.backend
         ):
-            check = session.check(each, stack, prestart=False)
+            check = session.check(shipped, stack, prestart=False)
             if isinstance(check, Check):
                 yield replace(check.implementation, run_isolated=check.implementation.run)
 

@@ -85,7 +85,7 @@ def cases_by_example() -> dict[str, dict[str, tuple[str, ...]]]:
 def given_by_documents() -> str:
     """What the documents themselves give of the examples that are cases, in the words of the pages."""
     examples = documents.examples()
-    counts = Counter(examples[each.id].given for each in coverage() if each.is_covered)
+    counts = Counter(examples[example.id].given for example in coverage() if example.is_covered)
     *most, last = (f"{counts[kind]} {words}" for kind, words in QUANTITY_KINDS.items())
     return f"{', '.join(most)} and {last}"
 
@@ -93,10 +93,10 @@ def given_by_documents() -> str:
 def summary() -> str:
     """How many examples and quantities cases compare, and why not the others: the table of docs/documents.md."""
     every = coverage()
-    covered = [each for each in every if each.is_covered]
-    compared = sum(len(each.compared) for each in covered)
-    quantities = compared + sum(len(each.not_compared) for each in covered)
-    headings = Counter(each.heading for each in every if not each.cases)
+    covered = [example for example in every if example.is_covered]
+    compared = sum(len(example.compared) for example in covered)
+    quantities = compared + sum(len(example.not_compared) for example in covered)
+    headings = Counter(example.heading for example in every if not example.cases)
     rows = [
         f"| {heading} | {count} |" for heading, count in sorted(headings.items(), key=lambda row: (-row[1], row[0]))
     ]

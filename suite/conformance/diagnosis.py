@@ -373,9 +373,9 @@ class Search:
 
     def _contradicts(self, names: tuple[str, ...], unnamed: Sequence[Key]) -> bool:
         """Whether mutants are clearly wrong in another way in more results without a name than they explain."""
-        explained = sum(each == names for each in self.names.values())
+        explained = sum(named == names for named in self.names.values())
         effects = [[self._effect(name, key) for key in unnamed] for name in names]
-        return all(sum(e.error >= CLEARLY_WRONG and not e.same for e in each) > explained for each in effects)
+        return all(sum(e.error >= CLEARLY_WRONG and not e.same for e in row) > explained for row in effects)
 
 
 def convention_words(points: Sequence[str], known: Mapping[str, Sequence[str]], declared: Conventions) -> str:

@@ -188,7 +188,7 @@ class Explainer:
         """Whether a mutant that is named elsewhere fails this test, too."""
         test = self._test(outcome)
         replies = (run_calls(mutant.function, test.calls) for mutant in self._named_mutants(outcomes))
-        return any(test.case.verdict(test.calls, each, test.expected).status in FAILURES for each in replies)
+        return any(test.case.verdict(test.calls, wrong, test.expected).status in FAILURES for wrong in replies)
 
     def _named_mutants(self, outcomes: Sequence[Outcome]) -> list[Mutant]:
         """The mutants that explain outcomes, the most frequent first: it explains most of the others."""

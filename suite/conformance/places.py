@@ -28,15 +28,15 @@ def wrong_places(results: Sequence[Wrong]) -> str:
     `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`
     """
     wrong = [{name: judged for name, judged in result.items() if judged[0].any()} for result in results]
-    names = list(dict.fromkeys(name for each in wrong for name in each))
+    names = list(dict.fromkeys(name for tensors in wrong for name in tensors))
     if len(results) < MIN_RESULTS or any(
-        {*each} != {*names} & {*result} for each, result in zip(wrong, results, strict=True)
+        {*tensors} != {*names} & {*result} for tensors, result in zip(wrong, results, strict=True)
     ):
         return ""
-    first = [each[names[0]] for each in wrong if names[0] in each]
+    first = [tensors[names[0]] for tensors in wrong if names[0] in tensors]
     where = " in ".join(filter(None, (_pattern([places for places, *_ in first], axis) for axis in (-1, -2, -3, -4))))
     gradients_alone = names[0] != "output" and any(len(result) > len(names) for result in results)
-    value = _value([judged for each in wrong for judged in each.values()] if gradients_alone and not where else first)
+    value = _value([judged for test in wrong for judged in test.values()] if gradients_alone and not where else first)
     if where:
         subject = f"only {where} of the {names[0]} is wrong"
     elif gradients_alone:

@@ -192,13 +192,13 @@ class Session:
         """Raise UsageError for an expected failure that matches no case of these, and where all of these ship."""
         if not self.request.xfails:
             return
-        own = [each for each in declarations if not each.shipped and each.contract in contract_names()]
+        own = [item for item in declarations if not item.shipped and item.contract in contract_names()]
         if not own:
             raise UsageError("--xfails is for your own implementations; those that ship have known bugs instead")
-        contracts = [contract_named(name) for name in dict.fromkeys(each.contract for each in own)]
-        cases = {each.name: (*each.cases(), *self.request.all_cases(each)) for each in contracts}
+        contracts = [contract_named(name) for name in dict.fromkeys(item.contract for item in own)]
+        cases = {item.name: (*item.cases(), *self.request.all_cases(item)) for item in contracts}
         names = {name: [case.name for case in of_contract] for name, of_contract in cases.items()}
-        refuse_unmatched(self.request.xfails, names, [bug for each in contracts for bug in self.known_bugs(each)])
+        refuse_unmatched(self.request.xfails, names, [bug for item in contracts for bug in self.known_bugs(item)])
 
     # Implementations
 

@@ -60,7 +60,7 @@ def where_failing(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
     separate the tests, and where as few features of other kinds separate them as well: one of them would mislead.
     """
     failing, passing = [test for test in tests if test.failed], [test for test in tests if not test.failed]
-    failing_cases, passing_cases = ({test.case for test in each} for each in (failing, passing))
+    failing_cases, passing_cases = ({test.case for test in part} for part in (failing, passing))
     if len(passing_cases) < MIN_PASSING_CASES or len(passing) < MIN_PASSING_RATIO * len(failing):
         return Rule()
     places = _places_by_feature(passing)
@@ -111,7 +111,7 @@ def _separating(
     for features in combinations(candidates, count):
         if len({factor for factor, _ in features}) == count and not _with_all(features, places):
             others = (tuple(other for other in features if other != feature) for feature in features)
-            if count == 1 or all(_with_all(each, places) for each in others):
+            if count == 1 or all(_with_all(fewer, places) for fewer in others):
                 yield features
 
 

@@ -17,7 +17,7 @@ from attnsuite.model.limits import check_short_seed
 from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
-"""A protobuf message is smaller than 2 GiB."""
+"""Bytes of weights that fit into the graph's file: a protobuf message is smaller than 2 GiB."""
 OLDEST = 17
 """The first opset with LayerNormalization, which all models except the recurrent one need."""
 LICENCE = "graph: BSD-3-Clause; weights: that of who made them"

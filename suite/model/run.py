@@ -245,5 +245,5 @@ class Explanation:
             *filter(None, [self.hint, self.sandbox, self.operators.line if self.operators else ""]),
             *self.where,
             *filter(None, [self.uncompared, self._untested]),
-            *(line for each in self.reproductions for line in each.pasted),
+            *(line for reproduction in self.reproductions for line in reproduction.pasted),
         ]

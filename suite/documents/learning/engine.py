@@ -62,8 +62,8 @@ class Task:
     """A description, in one sentence without a full stop."""
     config: Mapping[str, Any]
     """Everything but seed and attention that determines the curve, as JSON. The training loop reads `epochs`,
-    `learning_rate`, `clip` (the largest norm of all gradients together) and
-    `rate_falls` (whether the learning rate falls in equal steps to 0 after the last epoch)."""
+    `learning_rate`, `clip` (the largest norm of all gradients together) and `rate_falls` (whether the learning rate
+    falls in equal steps to 0 after the last epoch)."""
     prepare: Callable[[Mapping[str, Any], int, Attention], Training]
     """A function of the config, a seed and the backend. It does not use torch's own generator."""
     needs: frozenset[str] = frozenset()

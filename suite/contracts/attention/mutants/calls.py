@@ -85,7 +85,7 @@ def replays_output_by_pointer(call: AttentionCall) -> Any:
 def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     last = _planned.alive()
     plain = last is not None and not any(
-        isinstance(value, Tensor) for one in (last, call) for value in one.options.values()
+        isinstance(value, Tensor) for made in (last, call) for value in made.options.values()
     )
     if last is not None and plain and last.scores_shape == call.scores_shape:
         call = call.but(**last.options)
