@@ -105,13 +105,12 @@ def check(
 
     `target` is a function, a class or a module, which is called in this process (bad input in a worker, if it can be
     imported there), or what the command line takes, one or several: `"file.py"`, `"package.module:function"`,
-    `"attention/chunked"`. `contract` is attention by default, or of a file what its folder or its function is named
-    after. `dtypes`, one or several ("float32" or torch.float32), and `cases` (names, families or patterns) default to
-    all.
+    `"attention/chunked"`. `contract` is attention by default; of a file, the one that its folder, function or
+    parameters show. `dtypes`, one or several ("float32" or torch.float32), and `cases` (names, families or patterns)
+    default to all.
 
     The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
-    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `strict`, and the files `json`, `junit` and
-    `results`.
+    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `strict`, the files `json` and `junit`, and the folder `results`.
 
     Raises UsageError for an unknown target, contract, dtype, device, case or option.
 
