@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3830,
-    "contracts": 22860,
+    "contracts": 23000,
     "registry": 5450,
     "worker": 3640,
     "machine": 650,

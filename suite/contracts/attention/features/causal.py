@@ -116,6 +116,13 @@ def _visible(grid: Grid, call: AttentionCall) -> Tensor:
     return grid.j <= grid.i  # type: ignore[no-any-return]
 
 
+def _by_shown_keys(grid: Grid, call: AttentionCall) -> Tensor:
+    """Positions of keys are counted among those that a boolean mask shows."""
+    mask = call["attn_mask"]
+    shown = None if mask is None or mask.is_floating_point() else mask.expand(*mask.shape[:-1], grid.keys)
+    return _visible(grid, call) if shown is None else shown.cumsum(-1) - 1 <= grid.i
+
+
 _unless = unless(_visible)
 GROUPS_OF_FOUR = "the causal mask is the same for each group of four queries: the future leaks"
 VISIBLE = mutants(
@@ -142,6 +149,9 @@ VISIBLE = mutants(
             lambda grid, call: _visible(grid, call) | (grid.i >= 64)),
         **in_places("ignores_causal", "is_causal is ignored", _unless, "with_mask", "with_fewer_queries",
             "with_more_queries", "for_one_query", "when_grouped", "with_dropout", "in_rank_2"),
+        "counts_causal_among_shown_keys": Mutation(
+            "the mask comes before causal: hidden keys are removed, and positions are counted among the others",
+            _by_shown_keys, "padding removed before a kernel of packed sequences"),
         "slides_a_window_of_32": Mutation("only the last 32 keys are seen: a sliding window",
             lambda grid, call: _visible(grid, call) & (grid.j > grid.i - 32), "transformers issue 39408"),
     },

@@ -117,10 +117,18 @@ def _dropped_output(call: AttentionCall) -> Any:
     return output * multiplier(output, p) if p > 0 else output
 
 
+def _dropped_scores(scores: Tensor, call: AttentionCall) -> Tensor:
+    if call["dropout_p"]:
+        scores = scores.masked_fill(~kept(scores, call["dropout_p"]) & (scores > -float("inf")), 0.0)
+    return Dense.softmax(scores, call)
+
+
 INSTEAD = mutants(
     Whole,
     attention={
         "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _dropped_output),
+        "drops_scores": Mutation("dropout is applied to the scores before the softmax instead of the weights",
+            Dense(softmax=_dropped_scores, dropout=lambda weights, p: weights)),
         "drops_at_probability_zero": Mutation("at p = 0, a tenth of the weights is dropped",
             with_arguments(call=lambda call: call.but(dropout_p=call["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)"),

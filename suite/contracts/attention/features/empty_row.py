@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mutants import Mutation, mutants
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
+from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
 from attnsuite.contracts.attention.features.mask import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS, is_bool
 from attnsuite.contracts.attention.lazily import np, torch
@@ -153,8 +154,14 @@ WEIGHTS = mutants(
             'conventions={"empty_row": "mean"}',
             lambda scores, call: Dense.softmax(scores.masked_fill(empty(scores), 0.0), call),
             "onnxruntime issue 28958"),
+        "gives_nan_for_empty_row_of_float_mask": Mutation("a query that a float mask leaves nothing gives NaN",
+            with_result(lambda weights, scores, call: weights if call["attn_mask"] is None or is_bool(call["attn_mask"])
+            else weights.masked_fill(empty(scores), math.nan)), "jax.nn (its convention)"),
     },
 )  # fmt: skip
+BACKWARD = mutants(Backward, scores_gradient={"gives_nan_gradient_for_empty_row": Mutation(
+    "a query that may attend to nothing has NaN as gradient", with_result(lambda gradient, weights:
+    gradient.masked_fill((weights == 0).all(-1, keepdim=True), math.nan)), "pytorch issue 41508")})  # fmt: skip
 
 
 @Dense.instead("combine",

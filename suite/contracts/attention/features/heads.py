@@ -69,11 +69,13 @@ def expand_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor
 
 def sum_group(gradient: Tensor, saved: Saved) -> Tensor:
     """From the query's heads to the key's."""
-    if not saved.call.grouped:
-        return gradient
-    *lead, heads, keys, width = gradient.shape
-    key_heads = saved.call.key_heads
-    return gradient.reshape(*lead, key_heads, heads // key_heads, keys, width).sum(-3)  # ... g s e|v
+    return by_group(gradient, saved).sum(-3) if saved.call.grouped else gradient  # ... g s e|v
+
+
+def by_group(gradient: Tensor, saved: Saved) -> Tensor:
+    """The query's heads as groups of the key's: ... g h/g s e|v."""
+    grouped: Tensor = gradient.unflatten(-3, (saved.call.key_heads, -1))
+    return grouped
 
 
 # Cases
@@ -130,6 +132,9 @@ SOURCES = mutants(
     expand_heads={
         "tiles_key_heads": Mutation("query head i reads key head i mod g: tiled instead of interleaved",
             _read(lambda head, g: head % g), "onnx issue 7274"),
+        "tiles_value_heads_only": Mutation("the keys' heads are interleaved but the values' are tiled",
+            lambda key, value, heads: (expand_heads(key, value, heads)[0],
+            _read(lambda head, g: head % g)(key, value, heads)[1])),
         "reads_first_key_head": Mutation("with grouped heads, all query heads read the first key head",
             _read(lambda head, g: 0), "multi-query paths"),
         "assumes_groups_of_two": Mutation("with grouped heads, a group is taken to be two query heads",
@@ -171,6 +176,9 @@ BACKWARD = mutants(
         "averages_gradients_of_group": Mutation(
             "the gradients of a key head are averaged over its query heads, not summed",
             lambda gradient, saved: sum_group(gradient, saved) * (saved.call.key_heads / max(saved.call.heads, 1))),
+        "keeps_last_gradient_of_group": Mutation(
+            "only the last query head of a group reaches the gradients of its key head",
+            lambda gradient, saved: by_group(gradient, saved)[..., -1, :, :] if saved.call.grouped else gradient),
     },
 )  # fmt: skip
 

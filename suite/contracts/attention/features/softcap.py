@@ -166,8 +166,12 @@ FORWARD = mutants(
             "vllm issue 7419; sgl-kernel-xpu PR 491"),
         "multiplies_scores_by_tanh": Mutation("the soft cap is computed as S · tanh(S), not cap · tanh(S / cap)",
             _capped(lambda scores, cap: scores * scores.tanh()), "flash-attention PR 2402"),
+        "lacks_factor_of_softcap": Mutation("capped scores are tanh(S / cap), without the factor cap",
+            _capped(lambda scores, cap: (scores / cap).tanh())),
         "lacks_divisor_of_softcap": Mutation("capped scores are cap · tanh(S), without the division by cap",
             _capped(lambda scores, cap: cap * scores.tanh())),
+        "clamps_scores_to_softcap": Mutation("scores are clamped to ±cap, without a tanh",
+            _capped(lambda scores, cap: scores.clamp(-cap, cap))),
         "caps_unscaled_scores": Mutation("the soft cap comes before the scale: scale · cap · tanh(q·k / cap)",
             lambda scores, cap, call, grid: softcap(scores / (factor(call) or 1.0), cap, call, grid) * factor(call)),
         "caps_biased_scores": Mutation("the soft cap comes after the bias", _after_bias,
@@ -187,6 +191,8 @@ BACKWARD = mutants(
     softcap_slope={
         "backward_ignores_softcap": Mutation("the gradients lack the slope of the soft cap",
             with_result(lambda slope: slope * 0 + 1), "flash-attention issue 2466"),
+        "backward_subtracts_tanh": Mutation("the slope of the soft cap is taken to be 1 − tanh, not 1 − tanh²",
+            lambda scores, cap: 1 - (scores / cap).tanh()),
     },
 )  # fmt: skip
 

@@ -26,6 +26,12 @@ def touch(tensor: Tensor | None) -> None:
         first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
 
 
+def scaled_in_place(output: Tensor, call: AttentionCall) -> Tensor:
+    if 0 not in call.query.stride():  # no kernel can scale an expanded tensor in place
+        call.query.data.mul_(0.5)
+    return output
+
+
 @Whole.instead("attention", "with a single key the value itself is returned, not a copy")
 def returns_value_itself_for_one_key(call: AttentionCall) -> Any:
     plain = call.keys == 1 and call["attn_mask"] is None and not call["dropout_p"] and not call.grouped
@@ -51,15 +57,16 @@ class _Last(threading.local):
     """The previous call, while its output's memory lives: stale state that cannot outlast one test."""
 
     call: AttentionCall | None = None
+    before: AttentionCall | None = None
     memory: StorageWeakRef | None = None
 
     def alive(self) -> AttentionCall | None:
         if self.memory is None or self.memory.expired():
-            self.call = self.memory = None
+            self.call = self.before = self.memory = None
         return self.call
 
     def remember(self, call: AttentionCall, output: Tensor) -> Tensor:
-        self.call = call
+        self.before, self.call = self.alive(), call
         self.memory = StorageWeakRef(output.untyped_storage())
         return output
 
@@ -68,7 +75,7 @@ def _pointers(call: AttentionCall) -> list[tuple[int, ...]]:
     return [(tensor.data_ptr(), *tensor.shape) for tensor in (call.query, call.key, call.value)]
 
 
-_planned, _counted = _Last(), _Last()
+_planned, _alternating, _counted = _Last(), _Last(), _Last()
 
 
 @Whole.instead("attention",
@@ -90,6 +97,14 @@ def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     if last is not None and plain and last.scores_shape == call.scores_shape:
         call = call.but(**last.options)
     return _planned.remember(call, correct(call))
+
+
+@Whole.instead("attention", "when shapes alternate, A, B, A, the third call reads as many keys as the second",
+    source="flash-attention issue 2143")  # fmt: skip
+def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
+    last, before = _alternating.alive(), _alternating.before
+    kept = last is not None and before is not None and before.keys == call.keys > last.keys > 0
+    return _alternating.remember(call, correct(with_first_keys(call, last.keys) if last and kept else call))
 
 
 @Whole.instead("attention", "the second call in a row misses the last key, as in a race",
@@ -147,6 +162,8 @@ def shares_scratch_between_threads(call: AttentionCall) -> Any:
 AROUND = mutants(
     Whole,
     attention={
+        "scales_query_in_place": Mutation("the query is scaled in place: the caller's tensor changes",
+            with_result(scaled_in_place)),
         "writes_into_query": writes_into("query"),
         "writes_into_key": writes_into("key"),
         "writes_into_mask": writes_into("attn_mask", "documents: doc-004 E23"),

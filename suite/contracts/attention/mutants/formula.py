@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnsuite.cases.changes import turned
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
@@ -118,6 +119,13 @@ MUTANTS = mutants(
         "does_not_subtract_largest": Mutation("the largest score is not subtracted before exponentiation",
             lambda scores, call: normalised(scores.exp()), "pytorch issue 133120",
             others=(divided_by_its_sum, lambda scores, call: divided_by_its_sum(scores, call).nan_to_num(0.0))),
+        "subtracts_largest_of_each_matrix": Mutation(
+            "one largest score is subtracted from a whole matrix, so that low rows underflow",
+            lambda scores, call: normalised((scores - largest_of(scores.flatten(-2)).unsqueeze(-1)).exp())),
+        "shifts_by_smallest_for_negative_scale": Mutation(
+            "a negative scale overflows: the largest score is taken before scaling",
+            lambda scores, call: Dense.softmax(scores, call) if factor(call) >= 0
+            else normalised((scores + largest_of(-scores).nan_to_num(posinf=0.0)).exp()), "pytorch issue 105190"),
         "adds_one_to_sum": Mutation("1 is added to the sum of the exponentials", _with_one_more,
             "softmax-one, attention sinks"),
         "takes_value_of_best_key": Mutation("all of the weight goes to the key with the largest score", _best_key),
@@ -134,6 +142,8 @@ MUTANTS = mutants(
             "Gemma's soft cap, left on"),
     },
     combine={
+        "transposes_weights": Mutation("square weights are transposed before they meet the values",
+            with_arguments(weights=turned)),
         "rolls_heads_of_values": Mutation("each head reads the values of the head before",
             lambda weights, value, call: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
         "adds_first_value": Mutation("the first value is added to every output",

@@ -166,6 +166,8 @@ CHECKING = mutants(
         "repeats_first_items_answer": Mutation("all batch items get the first item's output",
             with_result(lambda output, call: output[:1].expand_as(output).clone() if _of_items(call) else output),
             "only one batch item compared"),
+        "returns_first_item": Mutation("only the first batch item is returned",
+            with_result(lambda output, call: output[:1] if _of_items(call) else output)),
         "answers_last_query_only": Mutation("only the last query has an output, the others get 0",
             with_result(_last_query_only), "reference-kernels 104 (last output checked)"),
         "returns_zeros": Mutation("the output is 0 everywhere", with_result(lambda output: output * 0),

@@ -82,6 +82,8 @@ BACKWARD = mutants(
     mask_gradient={
         "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed",
             lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
+        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0",
+            lambda d_scores, mask: torch.zeros_like(mask)),
     },
     weights={
         "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask",
@@ -147,6 +149,9 @@ AROUND = mutants(
             _changed(lambda mask, call: as_contiguous(mask)), "pytorch issue 112577"),
         "walks_expanded_mask": Mutation("an expanded mask, with stride 0, is walked as if it were stored",
             _changed(lambda mask, call: walked(mask)), "flash-attention issue 2189"),
+        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
+            _changed(lambda mask, call: mask if mask.shape[-1] < 2
+            else torch.cat([mask[..., :-1], torch.full_like(mask[..., -1:], is_bool(mask))], dim=-1))),
     },
     bool_mask={
         "inverts_bool_mask": Mutation("True in a boolean mask is treated as masked out (PyTorch: may attend); if that is "
@@ -157,6 +162,9 @@ AROUND = mutants(
             lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
         "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0",
             lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "masks_whole_rows_only": Mutation(
+            "a boolean mask is consulted for empty rows only, its other entries are ignored",
+            lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
         "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True",
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
         "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
@@ -167,6 +175,9 @@ AROUND = mutants(
         **at_sizes("adds_minus_{}_to_masked", "−{} is added to masked scores in place of −∞",
             lambda number: lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -float(number), "10000",
             source="onnxruntime issue 14363", fit=fills),
+        "fills_with_lowest_number": Mutation(
+            "masked scores become the most negative number, so that an empty row attends to all",
+            lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min)),
         "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
             "pytorch issue 109517"),
@@ -186,8 +197,14 @@ AROUND = mutants(
         "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
         "adds_mask_before_scaling": Mutation("a float mask is added before scaling",
             lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
+        "adds_float_mask_twice": Mutation("a float mask is added twice",
+            lambda scores, mask, call: scores + 2 * mask),
+        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask",
+            lambda scores, mask, call: scores * mask.to(scores.dtype)),
         "subtracts_float_mask": Mutation("a float mask is subtracted",
             lambda scores, mask, call: scores - mask.to(scores.dtype)),
+        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend",
+            lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
         "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count",
             lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
         "divides_float_mask_by_scale": Mutation(

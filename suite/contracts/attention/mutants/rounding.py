@@ -13,7 +13,7 @@ from attnsuite.cases.changes import rounded
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, normalised
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.features.scale import factor
 
@@ -43,6 +43,15 @@ def sums_values_in_half(weights: Tensor, value: Tensor, call: AttentionCall) -> 
     for key in range(call.keys):
         total = rounded(call.query.dtype)(total + weights[..., key : key + 1] * value[..., key : key + 1, :])
     return total
+
+
+@Dense.instead("softmax", "the exponentials are summed in the half type, key after key", dtypes=HALF)
+def sums_powers_in_half(scores: Tensor, call: AttentionCall) -> Tensor:
+    exponentials = (scores - largest_of(scores)).exp()
+    total = exponentials[..., :0].sum(-1, keepdim=True)
+    for key in range(scores.shape[-1]):
+        total = rounded(call.query.dtype)(total + exponentials[..., key : key + 1])
+    return exponentials / total.masked_fill(total == 0, 1.0)
 
 
 @Dense.instead("products", "scores come from squared distances, so that a common offset cancels badly")
@@ -123,8 +132,13 @@ IN_HALF = mutants(
     softmax={
         "rounds_scores_to_half": Mutation("the scores are rounded to float16",
             with_arguments(scores=rounded(torch.float16))),
+        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32",
+            lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
             with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
+        "overflows_in_powers": Mutation(
+            "the exponentials of a row overflow: float16 without subtracting the largest score",
+            lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
         "drops_one_key_of_1024_in_half": Mutation("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
         "counts_one_key_of_1024_twice_in_half": Mutation("one key of 1,024 counts twice", of_one_key(2.0), dtypes=HALF),
         "weighs_one_tile_too_much_in_half": Mutation("the weights of one tile of 64 keys are 1 % too large",
@@ -136,6 +150,9 @@ IN_HALF = mutants(
         "rounds_weights_to_half": Mutation("the weights are rounded to bfloat16", with_arguments(weights=in_bfloat16),
             "fused kernels that keep their weights in half"),
         "rounds_values_to_half": Mutation("the values are rounded to bfloat16", with_arguments(value=in_bfloat16)),
+        "multiplies_values_in_ten_bits": Mutation(
+            "weights and values are multiplied with mantissas of ten bits (TensorFloat-32)",
+            with_arguments(weights=in_ten_bits, value=in_ten_bits), "triton issue 1821"),
         "flushes_small_numbers": Mutation("numbers below float16's smallest normal number count as 0",
             with_arguments(value=flushed), dtypes=("float16",)),
         "overflows_in_values": Mutation("large values overflow: they pass through float16",
@@ -144,6 +161,8 @@ IN_HALF = mutants(
             with_arguments(weights=lambda weights, call: cut_through(weights, call)), dtypes=HALF),
     },
     finish={
+        "rounds_output_to_half": Mutation("the output is rounded to bfloat16 on the way",
+            with_arguments(output=Tensor.bfloat16), dtypes=("float32", "float16")),
         "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded",
             with_arguments(output=lambda output, call: cut_through(output, call)), "conversions by a shift of bits",
             HALF),

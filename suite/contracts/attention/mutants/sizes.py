@@ -14,7 +14,7 @@ from attnsuite.cases import Call, Reply
 from attnsuite.cases.changes import only_first, rounded
 from attnsuite.cases.mutants import Mutation, StepChange, at_sizes, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
-from attnsuite.contracts.attention.computation.call import AttentionCall
+from attnsuite.contracts.attention.computation.call import INPUTS, AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tiled, Whole, correct, normalised, shift
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Grid
@@ -24,6 +24,8 @@ from attnsuite.contracts.attention.mutants.rounding import beyond_half
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
 """Remainders and tiles: one more, one less and none at all of the tile sizes that kernels use."""
+MOST_PADDING = 4096
+"""Keys of padding that diagnosis looks for, and more than any tile has."""
 
 
 def with_first_keys(call: AttentionCall, count: int) -> AttentionCall:
@@ -90,6 +92,21 @@ def keys_read(call: Call, reply: Reply) -> list[int]:
     outputs = (exponentials[:, None] * value).cumsum(0) / exponentials.cumsum(0)[:, None]
     best = int((outputs - actual).abs().sum(-1).argmin()) + 1
     return [best] if 1 < best < len(value) else []
+
+
+def padded_to(call: Call, reply: Reply) -> list[int]:
+    """The multiples to which keys of zeros would fill up the keys so that the weights sum to what the output shows."""
+    if (parts := _plain(call, reply)) is None:
+        return []
+    exponentials, value, actual = (x[-1] if place != 1 else x for place, x in enumerate(parts))
+    total, keys = float(exponentials.sum()), len(value)
+    expected = exponentials @ value / total
+    share = float(actual @ expected / (expected @ expected))  # of the weights that is left for the keys
+    padding = total * (1 / share - 1) if share > 0 else 0.0
+    if not 0.9 < padding < MOST_PADDING or abs(padding - round(padding)) > 0.01 * padding:
+        return []
+    full = keys + round(padding)
+    return [tile for tile in range(round(padding) + 1, full + 1) if full % tile == 0]
 
 
 def first_of_zeros(axes: int) -> Callable[[Call, Reply], list[int]]:
@@ -221,6 +238,9 @@ PADDING = mutants(
         "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value",
             with_result(lambda output, call: output * (0 if call.keys == 1 else 1)),
             "a tolerance that vanishes with one key hides it"),
+        "ignores_second_half_for_one_query": Mutation("a single query sees the first half of the keys only",
+            with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
+            "split decoding kernels"),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
             with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
@@ -231,8 +251,46 @@ PADDING = mutants(
         **at_sizes("attends_to_padding_of_{}",
             "keys are padded with zeros to a multiple of {}, and the padding is attended to",
             lambda multiple: with_arguments(call=lambda call: with_padding_keys(call, -call.keys % multiple)
-            if call.keys else call), 16, 32, 64, 128, source="triton issue 2059"),
+            if call.keys else call), 16, 64, source="triton issue 2059", fit=padded_to),
     },
+)  # fmt: skip
+
+
+def _first_seen(call: AttentionCall) -> Tensor | None:
+    """The first key that each query may attend to, ... l 1, or the number of keys; None where nothing is hidden."""
+    seen = call.visible()
+    if seen is None or not call.keys:
+        return None
+    seen = seen.expand(call.scores_shape)
+    return seen.to(torch.uint8).argmax(-1, keepdim=True).masked_fill(~seen.any(-1, keepdim=True), call.keys)
+
+
+def nan_for_hidden(tile: int) -> StepChange:
+    def change(output: Tensor, call: AttentionCall) -> Tensor:
+        first = _first_seen(call)
+        return output if first is None else output.masked_fill(first >= min(tile, call.keys), math.nan)
+
+    return with_result(change)
+
+
+def hidden_tiles(call: Call, reply: Reply) -> list[int]:
+    """The tiles that begin with hidden keys in all rows of NaN, and in no other row."""
+    query, key, value = (call.tensors[name] for name in INPUTS)
+    first = _first_seen(AttentionCall(query, key, value, {**call.options, **call.tensors}))
+    if first is None or reply.output is None or reply.output.shape[:-1] != first.shape[:-1]:
+        return []
+    nan = reply.output.isnan().all(-1, keepdim=True)
+    if not nan.any():
+        return []
+    low, high = int(first[~nan].max()) if not nan.all() else 0, int(first[nan].min())
+    return [tile for tile in (8, 16, 32, 64, 128, 256, 512, 1024) if low < tile <= high]
+
+
+LEADING = mutants(
+    Whole,
+    attention=at_sizes("gives_nan_for_{}_hidden_keys",
+        "a leading tile of {} keys that are all hidden gives NaN: −∞ minus −∞", nan_for_hidden, 64,
+        source="pytorch issue 127055", fit=hidden_tiles),
 )  # fmt: skip
 
 
@@ -261,6 +319,13 @@ def averages_halves(parts: list[Partial]) -> Partial:
     outputs = torch.stack([Tiled.normalise(part) for part in parts])
     count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
+
+
+@Tiled.instead("merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e",
+    source="vllm issue 43919")  # fmt: skip
+def merges_in_base_two(parts: list[Partial]) -> Partial:
+    one = torch.ones_like(parts[0].total)
+    return Tiled.merge([Partial(Tiled.normalise(part), one, Tiled.logarithm(part) * math.log(2)) for part in parts])
 
 
 @Tiled.instead("merge", "a half of the keys in which nothing may be attended to gives NaN",
