@@ -33,7 +33,7 @@ def kv_cache_attention(
     window: Window | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """Append key and value to the caches, and return the attention of the queries, b l h e.
+    """FlexAttention over a pool of pages, with the mask of PyTorch's experimental `PagedAttention`; uncompiled.
 
     A dense cache is a pool with one page for each item. Every query has a score for every slot of the pool.
     Raises ValueError, before any work, for inputs that the contract does not define.

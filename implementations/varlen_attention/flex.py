@@ -35,7 +35,7 @@ def varlen_attention(
     softcap: float | None = None,
     sinks: Tensor | None = None,  # h
 ) -> Tensor:  # q h v
-    """Return the attention of each item within itself; aligned at the lower right, as FlashAttention.
+    """FlexAttention over the whole pack, with a document mask that hides the keys of other items; uncompiled.
 
     Compiled for a CPU, each class of dtypes, widths and heads would take 10 s; uncompiled, PyTorch computes all scores.
     Raises ValueError, before any work, for inputs that the contract does not define.
