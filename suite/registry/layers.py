@@ -248,6 +248,23 @@ class Layer:
             yield "it hides later positions in training mode alone"
         if self.way.stepwise:
             yield "it hides no later positions in evaluation mode, so targets are decoded token by token"
+        if unused := self._unused():
+            yield f"forward does not use {', '.join(unused)}"
+        with torch.no_grad():
+            if not near(self._run(self.call), self._run(self.call)):
+                yield RANDOM
+
+    def _unused(self) -> list[str]:
+        """The parameters on which the output of the trial does not depend."""
+        tensors = {**self.call.tensors, **self.call.weights}
+
+        def run(leaves: Weights) -> Tensor:
+            inputs, weights = ({name: leaves[name] for name in own} for own in (self.call.tensors, self.call.weights))
+            return self._run(replace(self.call, tensors=inputs, weights=weights))
+
+        full = [self._own_of({name: tensors[name]}) for name in unused(run, tensors)]
+        rest = {short for names in full for short in names}
+        return [parameter for parameter, own in self.names.items() if own and rest.issuperset(own)]
 
     # The contract's function
 
@@ -515,6 +532,20 @@ def near(actual: Any, expected: Tensor | None, error: float = EQUAL) -> bool:
     if not isinstance(actual, Tensor) or expected is None or actual.shape != expected.shape:
         return False
     return bool((actual - expected).abs().max() <= error * (1 + expected.abs().max()))
+
+
+RANDOM = "two equal calls differ: something is random, as dropout that never ends"
+
+
+def unused(run: Callable[[Weights], Tensor], tensors: Weights) -> list[str]:
+    """The names of the tensors of real numbers on which an output does not depend."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items() if tensor.is_floating_point()}
+    with torch.enable_grad():
+        output = run({**tensors, **leaves})
+        if not output.requires_grad:
+            return [*leaves]
+        gradients: Any = torch.autograd.grad(output.sum(), [*leaves.values()], allow_unused=True)
+    return [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
 
 
 def as_parameters(

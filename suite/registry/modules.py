@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.registry.declaration import Uncallable, declared_by
-from attnsuite.registry.layers import as_layer, as_parameters, assign, near, shown, values_of
+from attnsuite.registry.layers import RANDOM, as_layer, as_parameters, assign, near, shown, unused, values_of
 from attnsuite.registry.roles import (
     ROLES,
     WEIGHTED,
@@ -421,6 +421,12 @@ class MultiHeadAttention:
             yield "it always hides later positions, so only tests with is_causal run"
         if "x" in self.takes:
             yield "forward takes one sequence, so only self-attention is tested"
+        if not near(self._run(self.way)[0], self._run(self.way)[0], EQUAL):
+            yield RANDOM
+        named = self.inputs(*self.call, self.sizes.heads, is_causal=self.way.causal)
+        own = self.weights(self.module, self.values, self.sizes.heads)
+        if names := unused(lambda leaves: self._called(self.module, leaves, named)[0], own):
+            yield f"forward does not use {', '.join(names)}"
 
 
 def _together(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

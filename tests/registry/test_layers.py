@@ -134,6 +134,12 @@ def test_a_wrong_module_fails(made: type) -> None:
     assert says_of(made).endswith("its result differs from the contract's formula in a trial call")
 
 
+def test_parameters_that_forward_does_not_use_are_named() -> None:
+    says = says_of(WRONG["one normalisation used twice"])
+
+    assert "forward does not use addnorm2.ln.weight, addnorm2.ln.bias" in says
+
+
 class Block(nn.Module):
     """An encoder block of linear maps whose names show nothing."""
 

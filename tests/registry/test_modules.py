@@ -292,3 +292,13 @@ def test_a_quantised_module_is_refused() -> None:
 
     with pytest.raises(UsageError, match="Quantised is quantised: its weights cannot be set"):
         attnsuite.check(Quantised, cases="plain/usual", dtypes="float32")
+
+
+def test_unusual_modules_are_described(write: Write) -> None:
+    unused = MODULES["one input"].replace("self.W_k(x)", "self.W_q(x)")
+    random = GPT.replace("self.drop(scores.softmax(-1))", "torch.dropout(scores.softmax(-1), 0.3, True)")
+
+    assert conversion(write, unused).endswith("forward does not use W_k.weight, W_k.bias")
+    says = conversion(write, random)
+    assert "it always hides later positions, so only tests with is_causal run" in says
+    assert "two equal calls differ: something is random, as dropout that never ends" in says
