@@ -65,7 +65,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "causal, window": ("causal", "window"),
     "scale, range": ("scale", "softcap", "numerics", "half"),
     "dropout, sinks, lse": ("dropout", "sinks", "lse"),
-    "gradients": (*("gradients", "gradient_sizes", "gradient_numerics", "mask_gradient", "empty_row_gradients"),),
+    "gradients": ("gradients", "gradient_sizes", "gradient_numerics", "mask_gradient", "empty_row_gradients"),
     "layout, state": ("layout", "state", "order", "threads", "behaviour", "metamorphic"),
     "combinations": ("combined", "tiles"),
     "documents": ("documents",),
