@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.registry.declaration import Uncallable, declared_by
-from attnsuite.registry.layers import RANDOM, as_layer, as_parameters, assign, near, shown, unused, values_of
+from attnsuite.registry.layers import RANDOM, as_layer, as_parameters, assign, differ, near, shown, unused, values_of
 from attnsuite.registry.roles import (
     ROLES,
     WEIGHTED,
@@ -54,8 +54,6 @@ TRIAL = Sizes(heads=3, width=15, inputs=15, value_head=5, length=LENGTH)
 """The sizes of the trial, a call that shows how a module stores its weights: heads differ from a head's width."""
 ITEMS, QUERIES, KEYS = 2, 3, 4
 """The other sizes of the trial, all different."""
-EQUAL = 1e-8
-"""The largest error, in float64, at which a module computes the formula in the trial."""
 DRAWN = 1e-4
 """The largest difference of drawn weights from a document's, which prints four decimals."""
 OUTPUTS = ("output", "out", "x", "y", "context", "context_vec", "attn_output")
@@ -75,8 +73,9 @@ MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "b h l s": lambda mask: mask,
     "b l s": lambda mask: _only(mask, 1),
     "b s": lambda mask: _only(_only(mask, 1), 1),
+    "added": lambda mask: mask,
 }
-"""The forms in which modules take masks, made from a mask of four axes."""
+"""The forms in which modules take masks, made from a mask of four axes; an added one then becomes 0 and −∞."""
 Weights = Mapping[str, Tensor]
 BIASES = tuple(f"b{weight[1:]}" for weight in ROLES.values())
 """The contract's biases."""
@@ -321,6 +320,8 @@ class MultiHeadAttention:
         if mask is not None:
             mask = mask.expand(*(1, 1)[: 4 - mask.dim()], *mask.shape) if mask.dim() in (2, 4) else mask
             given |= self._masked(mask, (len(query), heads, query.shape[1], key.shape[1]))
+            if self.way.mask == "added":
+                given["mask"] = query.new_zeros(given["mask"].shape).masked_fill(~given["mask"], -torch.inf)
         named = {parameter: given[meaning] for parameter, meaning in self.forward.items() if meaning in given}
         return {**named, **({"need_weights": True, "average_attn_weights": False} if is_torch else {})}
 
@@ -348,14 +349,13 @@ class MultiHeadAttention:
     def _find_way(self) -> frozenset[str]:
         """Choose the way, and return the steps of the contract that the module returns."""
         usual = Way(causal=self._looks_causal())
-        chosen = next(
-            (way for way in self._ways(usual) if near(self._run(way)[0], self._expected(way.causal), EQUAL)), usual
-        )
+        chosen = next((way for way in self._ways(usual) if near(self._run(way)[0], self._expected(way.causal))), usual)
         output, steps = self._run(chosen)
-        if output is None:
-            output, steps = self._run(chosen := replace(chosen, by_item=True))
         if output is None and self.error is not None:
-            raise Uncallable(unmade(self.name, self._arguments(self.sizes), self.error))
+            error = self.error  # of a batch, which most modules take
+            output, steps = self._run(chosen := replace(chosen, by_item=True))
+            if output is None:
+                raise Uncallable(unmade(self.name, self._arguments(self.sizes), error))
         if "mask" in self.takes and self.made is not nn.MultiheadAttention:
             chosen = replace(chosen, mask=next(self._forms(chosen), "b h l s"))
         self.way = chosen
@@ -368,15 +368,18 @@ class MultiHeadAttention:
         free = not all(isinstance(owner, nn.Linear) for owner in owners)
         fused = any(len(own) > 1 for own in self.names.values())
         both = False, True
-        for turned, by_head, causal, by_item in itertools.product(both[: 1 + free], both[: 1 + fused], both, both):
+        chosen = any("causal" in name.lower() for name in inspect.signature(self.made).parameters)
+        hides = both[usual.causal and not chosen :]
+        for turned, by_head, causal, by_item in itertools.product(both[: 1 + free], both[: 1 + fused], hides, both):
             yield replace(usual, turned=turned, by_head=by_head, causal=causal, by_item=by_item)
 
     def _looks_causal(self) -> bool:
         """Whether names and buffers show that a module always hides later positions."""
         if self.takes & {"mask", "lengths", "is_causal"}:
             return False
-        square = any(len(buffer.shape) > 1 and buffer.shape[-1] == buffer.shape[-2] for buffer in self.module.buffers())
-        return square or "causal" in self.made.__name__.lower()
+        square = [each for each in self.module.buffers() if each.dim() > 1 and each.shape[-1] == each.shape[-2]]
+        triangle = any(torch.equal(each, each.tril()) or torch.equal(each, each.triu()) for each in square)
+        return triangle or bool(re.search("(?<!non)(?<!non_)causal", self.made.__name__.lower()))
 
     def _forms(self, way: Way) -> Iterator[str]:
         """The forms of a mask with which the module computes the formula; then those that it takes."""
@@ -385,7 +388,7 @@ class MultiHeadAttention:
             for mask in (self.visible, ~self.visible):  # its polarity is a convention, which is declared
                 output, _ = self._run(replace(way, mask=form), mask)
                 taken += [form] * (output is not None)
-                if near(output, self._expected(way.causal, self.visible), EQUAL):
+                if near(output, self._expected(way.causal, self.visible)):
                     yield form
         yield from taken
 
@@ -418,10 +421,16 @@ class MultiHeadAttention:
         weights = f"tests set its weights: {shown(self.names)}; {biases}"
         yield f"{self.name} is tested as {WEIGHTED} in evaluation mode; {weights}"
         if self.way.causal:
-            yield "it always hides later positions, so only tests with is_causal run"
+            sees = near(self._run(self.way)[0], self._expected(causal=False))
+            hides = (
+                "should always hide later positions by its name or a buffer" if sees else "always hides later positions"
+            )
+            yield f"it {hides}, so only tests with is_causal run"
+        if self.way.by_head:
+            yield "its fused layer holds q, k and v of one head after the other"
         if "x" in self.takes:
             yield "forward takes one sequence, so only self-attention is tested"
-        if not near(self._run(self.way)[0], self._run(self.way)[0], EQUAL):
+        if differ(self._run(self.way)[0], self._run(self.way)[0]):
             yield RANDOM
         named = self.inputs(*self.call, self.sizes.heads, is_causal=self.way.causal)
         own = self.weights(self.module, self.values, self.sizes.heads)

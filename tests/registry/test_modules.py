@@ -117,6 +117,10 @@ BY_HEAD = GPT.replace("for each in self.c_attn(x).chunk(3, -1))", "for each in (
     "q, k, v = (each.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for each in (0,))",
     "q, k, v = self.c_attn(x).unflatten(-1, (self.n_head, -1)).transpose(1, 2).chunk(3, -1)",
 )
+ADDED = GPT.replace("def forward(self, x)", "def forward(self, x, attention_mask=None)").replace(
+    """.masked_fill(self.seen[:, :, : x.shape[1], : x.shape[1]] == 0, float("-inf"))""",
+    " + (0 if attention_mask is None else attention_mask)",
+)
 RAW = """
 import torch
 from torch import nn
@@ -228,7 +232,7 @@ REFUSED = {
     "a forward that raises": (
         MODULES["one input"].replace("self.W_q(x)", "self.W_q(x[0, 0, :1])"),
         "Mine",
-        r"Mine\(width=15, heads=3\) raises IndexError: .* write the class with its arguments",
+        r"Mine\(width=15, heads=3\) raises RuntimeError: mat1 and mat2 .* write the class with its arguments",
     ),
 }
 
@@ -302,3 +306,29 @@ def test_unusual_modules_are_described(write: Write) -> None:
     says = conversion(write, random)
     assert "it always hides later positions, so only tests with is_causal run" in says
     assert "two equal calls differ: something is random, as dropout that never ends" in says
+    says = conversion(write, GPT.replace(".tril()", ".tril(-1)"))  # the first row is NaN
+    assert "always hides later positions" in says
+    assert "two equal calls" not in says
+    assert "its fused layer holds q, k and v of one head after the other" in conversion(write, BY_HEAD)
+
+
+@pytest.mark.parametrize("softmax", ["scores.softmax(-1)", "scores.float().softmax(-1).type_as(q)"])
+def test_a_mask_is_added_where_a_module_adds_it(softmax: str) -> None:
+    outcomes = attnsuite.check(
+        module(ADDED.replace("scores.softmax(-1)", softmax)), cases="mask/of_sequence", dtypes=["float32", "bfloat16"]
+    )
+
+    assert [outcome.status for outcome in outcomes] == [Status.PASSED] * 2
+
+
+def test_a_module_that_says_that_it_is_causal_has_to_be(write: Write) -> None:
+    sees = GPT.replace('scores.masked_fill(self.seen[:, :, : x.shape[1], : x.shape[1]] == 0, float("-inf"))', "scores")
+    cases = "causal/one_sequence"
+
+    assert "it should always hide later positions by its name or a buffer" in conversion(write, sees)
+    (outcome,) = attnsuite.check(module(sees), cases=cases, dtypes="float32")
+    assert outcome.status is Status.FAILED
+    chosen = MODULES["one input"].replace("heads=2):", "heads=2, is_causal=False):")
+    chosen = chosen.replace("= heads", "= heads\n        self.register_buffer('seen', torch.ones(9, 9).tril())")
+    assert "later positions" not in conversion(write, chosen)
+    assert "it should always hide later positions" in conversion(write, chosen.replace(", is_causal=False", ""))
