@@ -103,7 +103,7 @@ BUDGETS = {
     "judging": 1060,
     "cases": 3830,
     "contracts": 23000,
-    "registry": 5500,
+    "registry": 5510,
     "worker": 3640,
     "machine": 650,
     "results": 1850,

@@ -430,6 +430,8 @@ class MultiHeadAttention:
             yield "its fused layer holds q, k and v of one head after the other"
         if "x" in self.takes:
             yield "forward takes one sequence, so only self-attention is tested"
+        if both := [parameter for parameter, meaning in self.forward.items() if meaning == "key and value"]:
+            yield f"{both[0]} of forward is the input of keys and values"
         if differ(self._run(self.way)[0], self._run(self.way)[0]):
             yield RANDOM
         named = self.inputs(*self.call, self.sizes.heads, is_causal=self.way.causal)

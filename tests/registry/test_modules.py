@@ -332,3 +332,10 @@ def test_a_module_that_says_that_it_is_causal_has_to_be(write: Write) -> None:
     chosen = chosen.replace("= heads", "= heads\n        self.register_buffer('seen', torch.ones(9, 9).tril())")
     assert "later positions" not in conversion(write, chosen)
     assert "it should always hide later positions" in conversion(write, chosen.replace(", is_causal=False", ""))
+
+
+def test_the_second_of_two_inputs_is_said_to_be_of_keys_and_values(write: Write) -> None:
+    takes_angles = MODULES["one input"].replace("def forward(self, x)", "def forward(self, x, freqs_cis)")
+
+    assert "freqs_cis of forward is the input of keys and values" in conversion(write, takes_angles)
+    assert "of keys and values" not in conversion(write, MODULES["one input"])
