@@ -107,7 +107,7 @@ BUDGETS = {
     "worker": 3640,
     "machine": 650,
     "results": 1850,
-    "conformance": 3479,
+    "conformance": 3480,
     "benchmark": 4900,
     "report": 3060,
     "documents": 3640,

@@ -348,10 +348,11 @@ class Search:
         if len(cases) < (MIN_CASES_OF_PAIR if AND in name else least):
             return False
         established = any(len(cases) >= FEW for other, cases in self.diagnostician.cases.items() if other != name)
-        if established and not any(self.results[key].has_finite for key in keys):
+        only_nan = established and not any(self.results[key].has_finite for key in keys)
+        if only_nan and (len(cases) < FEW or not self.diagnostician.passed):
             return False
         few = len(keys) < min(FEW, len(self.results))
-        return not ((few or self.diagnostician.family(name)) and self._is_refuted(name, keys))
+        return not ((few or only_nan or self.diagnostician.family(name)) and self._is_refuted(name, keys))
 
     def _is_refuted(self, name: str, keys: Sequence[Key]) -> bool:
         """Whether a mutant is clearly wrong in a passed test, of the families of these results or of others."""

@@ -276,6 +276,24 @@ def test_nan_names_no_mutant_after_one_that_numbers_have_established() -> None:
     assert {diagnosis for (case, _), diagnosis in after.items() if case.startswith("bool_mask")} == {()}
 
 
+def nan_for_hidden_tiles(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Any = None) -> Tensor:
+    """Unscaled, and NaN in rows whose first 128 keys are hidden."""
+    output = scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, scale=1.0)
+    if attn_mask is None:
+        return output
+    seen = attn_mask if attn_mask.dtype == torch.bool else attn_mask > -math.inf
+    first = seen.expand(*seen.shape[:-1], key.shape[-2])[..., :128].any(-1, keepdim=True)
+    return output.masked_fill(~first, torch.nan)
+
+
+def test_nan_alone_names_a_mutant_that_no_passed_test_refutes() -> None:
+    leading = "numerics/leading_block_bool", "numerics/leading_block_float", "bool_mask/decode_late"
+
+    after = names(nan_for_hidden_tiles, *UNSCALED, "keys/1", *leading)
+
+    assert all(after[case, "float32"][0].startswith("gives_nan_for_") for case in leading), after
+
+
 def test_the_work_of_a_diagnosis_is_counted_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     unscaled = wrong("plain/small", forgets_the_scale)
     limited, free = Diagnostician(CONTRACT, {}, budget=10.0), Diagnostician(CONTRACT, {})
