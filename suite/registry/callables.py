@@ -40,7 +40,7 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
         if contract_name in CONTRACTS and owns_weights(target):
             written = declaration.weights or declared_by(target).get("weights", {})
             function, says = as_function(target, name, arguments, written, contract_name)
-            return function, replace(declaration, conversion=says, owns_weights=True)
+            return function, replace(declaration, conversion=says, owns_weights=True, parameters=None)
     if is_model:
         return target, declaration
     conversions = []

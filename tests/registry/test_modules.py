@@ -339,3 +339,14 @@ def test_the_second_of_two_inputs_is_said_to_be_of_keys_and_values(write: Write)
 
     assert "freqs_cis of forward is the input of keys and values" in conversion(write, takes_angles)
     assert "of keys and values" not in conversion(write, MODULES["one input"])
+
+
+def test_a_decorated_class_of_a_file_is_called_as_any_other(write: Write) -> None:
+    decorated = MODULES["three inputs"].replace(
+        "class Mine", "@implementation(conventions={'empty_row': 'nan'})\nclass Mine"
+    )
+    file = write("kernel.py", f"from attnsuite import implementation\n{decorated}")
+
+    (declaration,) = find([f"{file}:Mine"])
+
+    assert {"num_heads", "w_query", "attn_mask"} <= {*(load(declaration).declaration.parameters or ())}
