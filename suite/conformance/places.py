@@ -29,9 +29,8 @@ def wrong_places(results: Sequence[Wrong]) -> str:
     """
     wrong = [{name: judged for name, judged in result.items() if judged[0].any()} for result in results]
     names = list(dict.fromkeys(name for tensors in wrong for name in tensors))
-    if len(results) < MIN_RESULTS or any(
-        {*tensors} != {*names} & {*result} for tensors, result in zip(wrong, results, strict=True)
-    ):
+    differ = any({*tensors} != {*names} & {*result} for tensors, result in zip(wrong, results, strict=True))
+    if len(results) < MIN_RESULTS or (differ and not all("output" in tensors for tensors in wrong)):
         return ""
     first = [tensors[names[0]] for tensors in wrong if names[0] in tensors]
     where = " in ".join(filter(None, (_pattern([places for places, *_ in first], axis) for axis in (-1, -2, -3, -4))))

@@ -37,6 +37,8 @@ def gradients(factor: float, *wrong: str) -> Wrong:
         ([wrong((n, 4, 4), 0, [0]) for n in (3, 4)], "matrix number 1 of the output is wrong"),
         ([wrong((n, 8), 1, slice(4, 8)) for n in (3, 4)], "each column from number 5 on of the output is wrong"),
         ([wrong((1, n, 3, 4), HEADS, [n - 1]) for n in (1, 3, 4)], "the last head of the output is wrong"),
+        ([gradients(2.0, own) | wrong((2, n), 0, [1], 0.0) for own, n in (("key", 3), ("query", 4))],
+            "the second row (of two) of the output is wrong, and 0"),
         ([gradients(2.0, "key")] * 2, "the gradient of key is wrong, and 2 × the expected"),
         ([gradients(-1.0, "key")] * 2, "the gradient of key is wrong, and the expected with the other sign"),
         ([gradients(n, "query") for n in (2.0, 3.0)],
