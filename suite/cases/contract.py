@@ -73,7 +73,6 @@ class Variant:
     says: str
     """The style in words."""
     function: Callable[..., Any]
-    requires: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Conventions = field(default_factory=dict)
 

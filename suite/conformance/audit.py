@@ -12,7 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -80,16 +79,15 @@ def audit(name: str, progress: Progress = silent, jobs: int | None = None, seeds
         kills += killed
         complaints += complained
         progress(f"{number} of {len(parts)} parts: {len({kill[0] for kill in kills})} mutants killed so far")
-    present, absent, accusations = run_correct_variants(contract, cases, CaseTests(contract, keep=True), progress)
+    variants, accusations = run_correct_variants(contract, cases, CaseTests(contract, keep=True), progress)
     return Audit(
         kills={mutant.name: _by_family(mutant.name, kills) for mutant in mutants},
         mistakes={mutant.name: mutant.says for mutant in mutants},
         sources={mutant.name: mutant.source for mutant in mutants},
         families=Counter(case.family for case in cases),
-        variants=present,
+        variants=variants,
         accusations=accusations,
         controls=complaints,
-        absent=absent,
         contract=name,
         exempt=exempt(contract),
         combinations=combinations(name, jobs, progress),
@@ -173,28 +171,19 @@ def shows_the_mistake(case: Case, expected: object, verdict: Verdict | None) -> 
 
 def run_correct_variants(
     contract: Contract, cases: Sequence[Case], inputs: CaseTests, progress: Progress = silent
-) -> tuple[dict[str, str], dict[str, str], list[Outcome]]:
-    """Run every correct variant on every case; returns the variants, those without their library, and accusations."""
-    present: dict[str, str] = {}
-    absent: dict[str, str] = {}
+) -> tuple[dict[str, str], list[Outcome]]:
+    """Run every correct variant on every case; returns the style of each, and accusations."""
+    styles: dict[str, str] = {}
     accusations: list[Outcome] = []
     tests, bugs = list_tests(cases, "cpu"), known_bugs(contract.known_bugs, machine.versions())
     for variant in contract.variants():
-        if libraries := missing_libraries(variant):
-            absent[variant.name] = f"No module named {libraries[0]!r}"
-            continue
-        present[variant.name] = variant.says
+        styles[variant.name] = variant.says
         outcomes = list(Check(variant_implementation(variant, contract), inputs, tests, bugs).run())
         accused = [outcome for outcome in outcomes if outcome.fails]
         accusations += accused
         count = sum(outcome.status == Status.PASSED for outcome in outcomes)
         progress(f"{variant.name}: {count} passed, {len(accused)} accusations")
-    return present, absent, accusations
-
-
-def missing_libraries(variant: Variant) -> Sequence[str]:
-    """The libraries that a correct variant needs and that are not installed."""
-    return [library for library in variant.requires if find_spec(library) is None]
+    return styles, accusations
 
 
 def variant_implementation(variant: Variant, contract: Contract) -> Implementation:
@@ -206,10 +195,9 @@ def variant_implementation(variant: Variant, contract: Contract) -> Implementati
 
 
 def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
-    """The correct variants whose libraries are installed, and the shipped implementations that need none."""
+    """The correct variants, and the shipped implementations that need no library."""
     for variant in contract.variants():
-        if not missing_libraries(variant):
-            yield variant_implementation(variant, contract)
+        yield variant_implementation(variant, contract)
     session = Session(CheckRequest())
     for shipped in registry.discover():
         if shipped.contract == contract.name and not (

@@ -82,11 +82,10 @@ class Audit:
     families: Mapping[str, int]
     """The number of cases in each family."""
     variants: Mapping[str, str]
-    """The style of each correct variant that was tested; `absent` says why the others were not."""
+    """The style of each correct variant that was tested"""
     accusations: Sequence[Outcome]
     controls: Sequence[str]
     """Complaints about the correct computations that mutants change; there must be none."""
-    absent: Mapping[str, str] = field(default_factory=dict)
     contract: str = "attention"
     exempt: frozenset[str] = EXEMPT
     """Families that need not kill a mutant alone: EXEMPT, and the core of most contracts."""

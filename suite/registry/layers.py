@@ -33,6 +33,8 @@ LENGTH = 512
 """The longest sequence for which a module with a table of positions is made."""
 EQUAL = 1e-6
 """The largest error, in float64, at which a module computes the formula in the trial; norms add 1e-5 to a variance."""
+RANDOM = "two equal calls differ: something is random, as dropout that never ends"
+"""The note on a module whose equal calls have different results."""
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 Given = Mapping[str, Any]
 """The inputs of a part by meaning."""
@@ -538,9 +540,6 @@ def differ(first: Any, second: Any) -> bool:
     """Whether two equal calls differ. NaN in the same places is equal."""
     one, other = (output.nan_to_num() if isinstance(output, Tensor) else None for output in (first, second))
     return not near(one, other)
-
-
-RANDOM = "two equal calls differ: something is random, as dropout that never ends"
 
 
 def unused(run: Callable[[Weights], Tensor], tensors: Weights) -> list[str]:

@@ -377,8 +377,10 @@ class MultiHeadAttention:
         """Whether names and buffers show that a module always hides later positions."""
         if self.takes & {"mask", "lengths", "is_causal"}:
             return False
-        square = [each for each in self.module.buffers() if each.dim() > 1 and each.shape[-1] == each.shape[-2]]
-        triangle = any(torch.equal(each, each.tril()) or torch.equal(each, each.triu()) for each in square)
+        square = [
+            buffer for buffer in self.module.buffers() if buffer.dim() > 1 and buffer.shape[-1] == buffer.shape[-2]
+        ]
+        triangle = any(torch.equal(buffer, part) for buffer in square for part in (buffer.tril(), buffer.triu()))
         return triangle or bool(re.search("(?<!non)(?<!non_)causal", self.made.__name__.lower()))
 
     def _forms(self, way: Way) -> Iterator[str]:

@@ -117,7 +117,7 @@ def _score(audit: Audit) -> Iterator[str]:
 
 
 def _complaints(audit: Audit) -> Iterator[str]:
-    """A line for each complaint, and for each variant whose library is missing."""
+    """A line for each complaint."""
     yield from (f"survived: {name}: {audit.mistakes[name]}" for name in audit.survived)
     yield from (f"unnecessary: {family} kills no mutant that no other family kills" for family in audit.unnecessary)
     yield from (f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations)
@@ -127,7 +127,6 @@ def _complaints(audit: Audit) -> Iterator[str]:
     yield from (f"wrong without a mutation: {complaint}" for complaint in audit.controls)
     combined = audit.combinations.survived if audit.combinations else ()
     yield from (f"survived a combination: {name}" for name in combined)
-    yield from (f"missing: {name}: {reason}" for name, reason in audit.absent.items())
 
 
 def _contracts(audits: Sequence[Audit]) -> Table:

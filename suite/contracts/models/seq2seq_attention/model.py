@@ -283,6 +283,8 @@ MUTANTS = mutants(
         "current_query": Mutation("the query is the decoder's state of the current step",
             with_result(lambda query, step: step(query)[0][-1, 0]), "documents, E28; doc-002's table"),
         "bottom_layer_query": Mutation("the query is the bottom layer's state", lambda states, step: states[0, 0]),
+        "second_layer_query": Mutation("the query is the second layer's state",
+            lambda states, step: states[min(1, len(states) - 1), 0]),
         "memory_cell_query": Mutation("the query is an LSTM's memory cell", lambda states, step: states[-1, -1]),
     },
     within={
