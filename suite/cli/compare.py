@@ -22,7 +22,7 @@ from attnsuite.cli.requests import Compare
 from attnsuite.cli.targets import print_hint
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Measurement, Outcome, Status, UsageError, escaped
-from attnsuite.model.comparison import Change, Ratio, RunComparison
+from attnsuite.model.comparison import INCONCLUSIVE, SLOWER, Change, Ratio, RunComparison
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.model.statistics import LEVEL
 from attnsuite.registry import Declaration
@@ -49,6 +49,8 @@ def run(options: Compare) -> int:
         return show([timed_now(options)], options)
     if wrong := words(options, *INTERLEAVED):
         raise UsageError(f"{wrong[0]} is for --interleaved; stored results are compared as they are")
+    if timed := [word for word in options.fail_on if word in (SLOWER, INCONCLUSIVE)]:
+        raise UsageError(f"--fail-on {timed[0]} needs --interleaved: times of stored runs have no verdict")
     return _results(options)
 
 

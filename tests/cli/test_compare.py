@@ -105,3 +105,11 @@ def test_a_side_that_became_wrong_is_reported_first_and_not_timed(write, status_
     assert "fail now" in [line for line in printed.splitlines() if not line.startswith("note: in ")][3]
     options = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
     assert f"fails: {options} measured → refused" in printed
+
+
+@pytest.mark.parametrize("word", ["slower", "inconclusive"])
+def test_a_comparison_of_stored_runs_cannot_fail_on_their_times(old, new, status_of, capsys, word):
+    assert status_of("compare", str(old), str(new), "--fail-on", "failed", "--fail-on", word) == 2
+
+    says = f"--fail-on {word} needs --interleaved: times of stored runs have no verdict"
+    assert capsys.readouterr().err.endswith(f"{says}\n")
