@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3830,
-    "contracts": 23010,
+    "contracts": 22870,
     "registry": 5510,
     "worker": 3640,
     "machine": 650,

@@ -385,53 +385,11 @@ def of_gradient(name: str) -> Mutant:
 # Correct variants
 
 
-def _seen(ends: Tensor, key_ends: Tensor, is_causal: bool, window: tuple[int | None, int | None] | None) -> Tensor:
-    """True where a query of the pack sees a key, q k."""
-    counts, key_counts = ends.diff(), key_ends.diff()
-    numbers = torch.arange(len(counts))
-    item, item_of_key = numbers.repeat_interleave(counts), numbers.repeat_interleave(key_counts)
-    position = (torch.arange(len(item)) - ends[item] + (key_counts - counts)[item])[:, None]
-    distance = torch.arange(len(item_of_key)) - key_ends[item_of_key] - position  # q k
-    left, right = window or (None, None)
-    right = min(0, 0 if right is None else right) if is_causal else right
-    seen = item[:, None] == item_of_key
-    seen = seen if left is None else seen & (distance >= -left)
-    return seen if right is None else seen & (distance <= right)
-
-
-def _block_diagonal(wide: Callable[[Tensor], torch.dtype]) -> Function:
-    """One attention over the whole pack, whose mask has a block for each item."""
-
-    def function(
-        query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, *,
-        max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, scale: float | None = None,
-        is_causal: bool = False, window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
-        sinks: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
-        used, used_keys, group = int(cu_seqlens_q[-1]), int(cu_seqlens_k[-1]), query.shape[1] // key.shape[1]
-        keys, values = (x[:used_keys].to(wide(x)).repeat_interleave(group, 1) for x in (key, value))
-        scores = torch.einsum("qhe,khe->hqk", query[:used].to(wide(query)), keys)
-        scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-        scores = scores if softcap is None else softcap * (scores / softcap).tanh()
-        scores = scores.masked_fill(~_seen(cu_seqlens_q.long(), cu_seqlens_k.long(), is_causal, window), -math.inf)
-        if sinks is not None:  # one more key, whose value is 0
-            logits = sinks.to(wide(sinks))[:, None, None]
-            scores = torch.cat([scores, logits.expand(*scores.shape[:-1], 1)], -1)
-            values = torch.cat([values, values.new_zeros(1, *values.shape[1:])])
-        powers = (scores - scores.detach().amax(-1, keepdim=True).clamp_min(-1e30) if len(values) else scores).exp()
-        total = powers.sum(-1, keepdim=True)
-        output = torch.einsum("hqk,khv->qhv", powers / total.masked_fill(total == 0, 1.0), values)
-        return torch.cat([output, output.new_zeros(len(query) - used, *output.shape[1:])]).to(query.dtype)
-
-    return PerItem.validated(function)
-
-
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
-    in_tiles, aligned = PerItem(attend=lambda item: item.computed(Tiled())), PerItem().under(UPPER_LEFT)
     return [
-        Variant("block_diagonal", "one masked attention over the whole pack", _block_diagonal(Steps.wide)),
-        Variant("float64", "the same in float64", _block_diagonal(lambda x: torch.float64)),
-        Variant("tiled", "each item in tiles, with an online softmax", in_tiles),
-        Variant("upper_left", "aligned at the upper left", aligned, conventions=UPPER_LEFT),
-    ]
+        Variant("float64", "each item in float64", PerItem(wide=lambda x: torch.float64)),
+        Variant("tiled", "each item in tiles, with an online softmax",
+            PerItem(attend=lambda item: item.computed(Tiled()))),
+        Variant("upper_left", "aligned at the upper left", PerItem().under(UPPER_LEFT), conventions=UPPER_LEFT),
+    ]  # fmt: skip

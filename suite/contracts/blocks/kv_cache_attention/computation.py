@@ -63,15 +63,19 @@ class Cached(Steps):
             if scales is not None:
                 pairs = zip((keys, values), self.read_scales(scales, places), strict=True)
                 keys, values = (
-                    self.dequantise(numbers, of_vectors.to(wide)[..., None]) for numbers, of_vectors in pairs
+                    self.dequantise(numbers, of_vectors.to(wide)[..., None], query.dtype)
+                    for numbers, of_vectors in pairs
                 )
             keys, values = (self.spread(vectors, query.shape[2]) for vectors in (keys, values))
-            scores = self.scores(query[item].to(wide), keys) * self.factor(scale, query.shape[3])  # h l t
             positions_of_queries = self.query_positions(query.shape[1], total, totals)
             seen = self.seen(positions_of_queries, torch.arange(len(places[0])), total, is_causal, window)
-            weights = self.softmax(scores, seen)
-            output[item] = self.combine(weights, values).to(query.dtype)
+            queries = query[item].to(wide) * self.factor(scale, query.shape[3])
+            output[item] = self.attend(queries, keys, values, seen).to(query.dtype)
         return output
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, seen: Tensor) -> Tensor:
+        """The output of an item, l h e, from scaled queries l h e, keys and values t h e, and the keys seen, l t."""
+        return self.combine(self.softmax(self.scores(query, keys), seen), values)
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
@@ -105,7 +109,7 @@ class Cached(Steps):
     lengths = staticmethod(lambda lengths: lengths)
     stored = formula(lambda new: new)
     quantise = staticmethod(int8.quantised)
-    dequantise = formula(lambda numbers, scales: numbers * scales)
+    dequantise = formula(lambda numbers, scales, dtype: numbers * scales)  # dtype is the query's
     read_scales = staticmethod(lambda scales, places: (scales[0][places], scales[1][places]))  # t g
     new_positions = formula(lambda length, count: torch.arange(length, length + count))
     totals = staticmethod(lambda lengths, added, size: [length + added for length in lengths])

@@ -216,7 +216,8 @@ MUTANTS = [
                     -127, 127).to(torch.int8), pair[1]))),
         },
         dequantise={
-            "ignores_scales": Mutation("int8 numbers are taken without their scales", lambda numbers, scales: numbers),
+            "ignores_scales": Mutation("int8 numbers are taken without their scales",
+                lambda numbers, scales, dtype: numbers),
             "zero_point_on_read": Mutation("int8 numbers are read with a zero point of -128",
                 with_arguments(numbers=lambda numbers: numbers + 128), "uint8 caches"),
             "one_scale_for_all_vectors": Mutation("the scale of the first vector is taken for all",
