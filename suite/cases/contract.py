@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases.call import Call, Calls, Conventions, Reply
 from attnsuite.cases.case import Case
-from attnsuite.cases.covering import Meeting, Row, Space
+from attnsuite.cases.covering import Meeting, Row, Space, drawn
 from attnsuite.cases.workload import Workload
 from attnsuite.model import DTYPES, SHAPE, Outcome, UsageError
 from attnsuite.model.limits import COMBINED
@@ -204,17 +204,26 @@ class LocalMutant:
         return self.never.isdisjoint(levels) and (not self.where or not self.where.isdisjoint(levels))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CoveringArray:
     """The covering array of a contract, the case of each row, and the mutants that measure how much it kills."""
 
     space: Space
-    rows: Callable[[str, int], Sequence[Row]]
-    """`rows(profile, seed)`; seed 0 is the stored array."""
     case: Callable[[Row], Case]
     mistakes: Callable[[], Sequence[LocalMutant]]
-    files: tuple[Path, Path]
-    """The stored array, a row in each line: that of the profile `quick`, and what `full` adds."""
+    folder: Path
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """The stored array, a row in each line: that of the profile `quick`, and what `full` adds."""
+        return self.folder / "pairs.txt", self.folder / "triples.txt"
+
+    def rows(self, profile: str = FULL, seed: int = 0) -> list[Row]:
+        """The rows: seed 0 is the stored array, another seed draws another. ValueError if the files do not fit."""
+        if seed:
+            return list(_drawn(self, seed, profile == FULL))
+        files = self.files[: 1 + (profile == FULL)]
+        return [self.space.read(line) for file in files for line in file.read_text().splitlines()]
 
     def cases(self, profile: str, seed: int) -> list[Case]:
         """Return the cases of a profile."""
@@ -235,6 +244,11 @@ class CoveringArray:
             local.mutant.name: [met for met in possible if local.made_in(level for _, level in met)]
             for local in self.mistakes()
         }
+
+
+@lru_cache(maxsize=4)  # drawing takes seconds, and one check needs the same array several times
+def _drawn(array: CoveringArray, seed: int, fused: bool) -> tuple[Row, ...]:
+    return tuple(drawn(array.space, seed, fused=fused))
 
 
 def declare(

@@ -143,7 +143,7 @@ def test_an_accusation_names_the_seed_of_the_numbers(monkeypatch: pytest.MonkeyP
 
 
 def test_a_failure_in_another_array_is_an_accusation(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = combined.rows("quick")[:6]
+    rows = combined.array().rows("quick")[:6]
     monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
     monkeypatch.setattr(audit, "correct", lambda of, stack: [implementation(lambda query, key, value, **_: query * 0)])
 

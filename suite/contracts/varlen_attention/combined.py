@@ -6,20 +6,18 @@ After a change of levels, `python -m attnsuite.conformance.drawing varlen_attent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attnsuite.cases import Case
-from attnsuite.cases.contract import FULL, CoveringArray, LocalMutant
-from attnsuite.cases.covering import Contradiction, Row, Space, drawn
+from attnsuite.cases.contract import CoveringArray, LocalMutant
+from attnsuite.cases.covering import Contradiction, Row, Space
 from attnsuite.contracts.attention.cases.combined.levels import DRAWN, MODES
 from attnsuite.contracts.varlen_attention.contract import INPUTS
 from attnsuite.contracts.varlen_attention.packed import PackedCase
 from attnsuite.model import COMBINED, DTYPES
 
-FILES = Path(__file__).with_name("pairs.txt"), Path(__file__).with_name("triples.txt")
-"""A row in each line, as its unusual levels: rows in which all pairs meet, and further rows for triples."""
 MOST_SCORES = {"float64": 2**15, "float32": 2**18, "float16": 2**18, "bfloat16": 2**18}
 """Most scores in a call, so that the oracle takes some ten milliseconds; for float64 it has extended precision."""
 LENGTHS = {
@@ -104,18 +102,6 @@ SPACE = Space(
 )  # fmt: skip
 
 
-def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
-    """The rows of the array of a seed; seed 0 is the stored one."""
-    if seed:
-        return list(_drawn(seed, profile == FULL))
-    return [SPACE.read(line) for file in FILES[: 1 + (profile == FULL)] for line in file.read_text().splitlines()]
-
-
-@lru_cache(maxsize=4)  # drawing takes seconds, and one check needs the same array several times
-def _drawn(seed: int, fused: bool) -> tuple[Row, ...]:
-    return tuple(drawn(SPACE, seed, fused=fused))
-
-
 def case(row: Row) -> Case:
     """The case that combines these levels; its name says which are unusual."""
     values = {name: levels[row[name]] for name, levels in FACTORS.items()}
@@ -142,9 +128,10 @@ def case(row: Row) -> Case:
     )
 
 
+@cache
 def array() -> CoveringArray:
     """The array of the contract."""
-    return CoveringArray(SPACE, rows, case, local_mistakes, FILES)
+    return CoveringArray(SPACE, case, local_mistakes, Path(__file__).parent)
 
 
 def local_mistakes() -> list[LocalMutant]:

@@ -17,8 +17,8 @@ from attnsuite.contracts.attention.cases.combined import SPACE
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Dense
 
-ROWS = combined.rows()
 ARRAY = combined.array()
+ROWS = ARRAY.rows()
 CONTRACT = contract("attention")
 correct = as_attention(Dense())
 
@@ -29,7 +29,7 @@ def test_the_array_that_is_kept_is_whole(fused: bool) -> None:
 
 
 def test_the_quick_profile_has_every_pair_and_less_than_the_full_one() -> None:
-    quick = combined.rows("quick")
+    quick = ARRAY.rows("quick")
     assert not SPACE.coverage(quick, fused=False).unmet
     assert quick == ROWS[: len(quick)]
     assert len(quick) < len(ROWS)
@@ -63,9 +63,9 @@ def test_dropout_is_read_off_values_that_are_the_identity() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_another_seed_draws_another_array_that_is_whole(seed: int) -> None:
-    rows = combined.rows("quick", seed)
+    rows = ARRAY.rows("quick", seed)
     assert not SPACE.coverage(rows, fused=False).unmet
-    assert rows != combined.rows("quick")
+    assert rows != ARRAY.rows("quick")
 
 
 def test_a_row_that_fails_a_right_computation_catches_nothing() -> None:
@@ -80,7 +80,7 @@ def test_without_what_implementations_lack_every_other_pair_meets(lacked: tuple[
         name: SPACE.usual[name] for part in combined.ALL_LEVELS if part.unsupported in lacked for name in part.factors
     }
     assert usual, "these words name no feature"
-    rows = [row for row in combined.rows(QUICK, seed) if usual.items() <= row.items()]
+    rows = [row for row in ARRAY.rows(QUICK, seed) if usual.items() <= row.items()]
     unmet = SPACE.meetings(fused=False).difference(*(met_in(row, fused=False) for row in rows))
     assert not [met for met in unmet if usual.keys().isdisjoint(dict(met)) and SPACE.completes({**dict(met), **usual})]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,13 @@ from torch import Tensor
 
 from attnsuite.cases import Case
 from attnsuite.cases.contract import CoveringArray, LocalMutant
-from attnsuite.cases.covering import Contradiction, Row, Space, drawn
+from attnsuite.cases.covering import Contradiction, Row, Space
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.cases.combined import last_column_unwritten
 from attnsuite.contracts.blocks.kv_cache_attention.case import LAYOUTS, CacheCase
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
 from attnsuite.model import COMBINED, DTYPES
 
-FILES = Path(__file__).with_name("pairs.txt"), Path(__file__).with_name("triples.txt")
-"""The stored array, a row in each line. It covers no triples, so the second file is empty."""
 LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "lengths": {
         "ragged": {"valid": (5, 9)},
@@ -59,18 +57,6 @@ FREE = 40
 """Slots that are free behind the longest item: more than any row appends."""
 
 
-def rows(profile: str, seed: int) -> list[Row]:
-    """The rows of the array; of every profile the same."""
-    if seed:
-        return list(_drawn(seed))
-    return [SPACE.read(line) for line in FILES[0].read_text().splitlines()]
-
-
-@lru_cache(maxsize=4)
-def _drawn(seed: int) -> tuple[Row, ...]:
-    return tuple(drawn(SPACE, seed, fused=False))
-
-
 def case(row: Row) -> Case:
     """The case that combines these levels; its name says which are unusual."""
     fields: dict[str, Any] = {}
@@ -80,9 +66,10 @@ def case(row: Row) -> Case:
     return CacheCase(f"{COMBINED}/{SPACE.write(row)}", "features meet", **fields)
 
 
+@cache
 def array() -> CoveringArray:
-    """The array of the contract."""
-    return CoveringArray(SPACE, rows, case, local_mistakes, FILES)
+    """The array of the contract, without triples."""
+    return CoveringArray(SPACE, case, local_mistakes, Path(__file__).parent)
 
 
 def _without_its_best_key(scores: Tensor, seen: Tensor) -> Tensor:

@@ -8,15 +8,15 @@ new array.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from attnsuite.cases import Case
-from attnsuite.cases.contract import FULL, QUICK, CoveringArray, LocalMutant
-from attnsuite.cases.covering import Row, Space, drawn
+from attnsuite.cases.contract import CoveringArray, LocalMutant
+from attnsuite.cases.covering import Row, Space
 from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.cases.case import AttentionCase
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
-"""A row in each line, as its unusual levels: rows in which all pairs meet, and further rows for triples."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
 """Factors that kernels fuse: every triple of their levels meets."""
 FURTHER = ("soft caps", "sinks", "log-sum-exps")
@@ -62,22 +60,6 @@ SPACE = Space(
 )
 
 
-def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
-    """The rows of the array: with `quick` every pair of levels meets, with `full` every fused triple as well.
-
-    Seed 0 is the stored array; another seed draws another one. ValueError if the stored array does not fit the levels.
-    """
-    if seed:
-        return list(_drawn(seed, profile == FULL))
-    files = (PAIRS,) if profile == QUICK else (PAIRS, TRIPLES)
-    return [SPACE.read(line) for file in files for line in file.read_text().splitlines()]
-
-
-@lru_cache(maxsize=4)  # drawing takes seconds, and one check needs the same array several times
-def _drawn(seed: int, fused: bool) -> tuple[Row, ...]:
-    return tuple(drawn(SPACE, seed, fused=fused))
-
-
 def case(row: Row) -> Case:
     """The case that combines these levels; its name says which are unusual."""
     values = {name: levels[row[name]] for part in ALL_LEVELS for name, levels in part.factors.items()}
@@ -89,9 +71,10 @@ def case(row: Row) -> Case:
     return kept(made.name, made.why, made, made.dtypes) if row["dropout"] == "dropout" else made
 
 
+@cache
 def array() -> CoveringArray:
     """The array of the contract."""
-    return CoveringArray(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))
+    return CoveringArray(SPACE, case, local_mistakes, Path(__file__).parent)
 
 
 def without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
