@@ -57,11 +57,11 @@ class Machine:
             of += str(process)
         return seconds, of if self.processes > 1 else ""
 
-    def table(self, random: Random, rounds: int, slower: float = 0.0) -> dict[str, Comparison]:
+    def table(self, random: Random, rounds: int, slower: float = 0.0, others: int = OTHERS) -> dict[str, Comparison]:
         """The verdicts on implementations that are slower than their baseline by this share."""
         shared = [random.gauss(0, self.shared) for _ in range(rounds)]
         base, of = self.row(random, rounds, shared)
-        rows = {str(number): self.row(random, rounds, shared, slower) for number in range(OTHERS)}
+        rows = {str(number): self.row(random, rounds, shared, slower) for number in range(others)}
         seconds = {name: row for name, (row, _) in rows.items()}
         return compare(base, seconds, LEVEL, {name: each for name, (_, each) in rows.items()}, of)
 
