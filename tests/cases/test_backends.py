@@ -91,13 +91,9 @@ FIRST = "of the backend:"
     ("of", "name", "case", "message"),
     [
         ("multi_head_attention", "ignores_the_plug", "plug/called", f"{CALLED} not called, expected 1"),
-        ("multi_head_attention", "plug_without_dropout", "dropout/plugged", "dropout_p is not given, expected 0.4"),
-        ("multi_head_attention", "plug_without_causal", "causal/plugged", "hide what comes after a query, as is_c"),
         ("multi_head_attention", "plug_scaled_twice", "plug/called", 'equals "plug_scaled_twice": queries are divided'),
         ("transformer", "plug_without_padding", "plug/called", f"call 1 of 6 {FIRST} nothing is hidden from it"),
         ("transformer", "plugged_into_self_attention_alone", "cached/plugged", f"{CALLED} called 4 times, expected 6"),
-        ("vision_transformer", "plug_given_idle_mask", "plug/called", "attn_mask is given, which hides nothing"),
-        ("vision_transformer", "plug_given_dropout", "plug/called", "dropout_p is 0.1, expected none"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_of_the_backend_is_named(of: str, name: str, case: str, message: str) -> None:

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from attnsuite.cases.layouts import scattered
-from attnsuite.cases.mutants import reads_in_memory_order
 from attnsuite.cases.tensors import generator, seed, seeded
 from attnsuite.contracts import contract
 
@@ -51,11 +50,3 @@ def test_scattered_numbers_are_the_same_and_no_two_axes_can_be_viewed_as_one(dty
 @pytest.mark.parametrize("shape", [(), (3,), (0, 4), (1, 1)])
 def test_any_shape_can_be_scattered(shape: tuple[int, ...]) -> None:
     assert torch.equal(scattered(torch.ones(shape)), torch.ones(shape))
-
-
-def test_reading_in_memory_order_changes_scattered_numbers_alone() -> None:
-    mutant = reads_in_memory_order(torch.Tensor.clone).function
-    tensor = torch.arange(6.0).reshape(2, 3)
-
-    assert torch.equal(mutant(tensor), tensor)
-    assert not torch.equal(mutant(scattered(tensor)), tensor)
