@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -51,42 +52,35 @@ def test_every_attention_is_a_backend_of_every_host() -> None:
     assert names == {f"{host.full_name}+{backend.name}" for host in hosts for backend in attentions}
 
 
-def test_a_combination_lacks_what_its_backend_lacks() -> None:
-    backend = replace(BACKEND, lacks={"float16": "too short", "gqa": "one head each"}, parameters=("attn_mask",))
-
-    found = with_backend(HOST, backend)
+def test_a_combination_lacks_what_its_backend_lacks_and_other_conventions() -> None:
+    lacks = {"float16": "too short", "gqa": "one head each"}
+    conventions = {"bool_mask": "may_not", "causal": "upper_left"}
+    found = with_backend(HOST, replace(BACKEND, lacks=lacks, parameters=("attn_mask",), conventions=conventions))
 
     assert found.lacks == {
         "cached": "no",
         "float16": "attention/mine: too short",
         "causal": "attention/mine takes no is_causal",
+        "bool_mask": "the convention bool_mask of attention/mine is may_not",
     }
     assert found.full_name == "transformer/eager+mine"
     assert found.parameters == ("config", "weights", "attention")
 
 
-@pytest.mark.parametrize("convention", [{"bool_mask": "may_not"}, {"causal": "lower_right"}])
-def test_another_convention_is_a_gap(convention: dict[str, str]) -> None:
-    (name,) = convention
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason"),
+    [
+        ({"broken": "SyntaxError: invalid syntax"}, Broken, "SyntaxError: invalid syntax"),
+        ({"requires": ("nosuchlibrary",)}, Missing, "No module named 'nosuchlibrary'"),
+    ],
+)
+def test_a_combination_is_as_broken_and_as_missing_as_its_backend(
+    changes: dict[str, Any], kind: type[Broken] | type[Missing], reason: str
+) -> None:
+    found = registry.load(with_backend(HOST, replace(BACKEND, **changes)))
 
-    found = with_backend(HOST, replace(BACKEND, conventions=convention))
-
-    assert found.lacks[name] == f"the convention {name} of attention/mine is {convention[name]}"
-    assert with_backend(HOST, replace(BACKEND, conventions={"bool_mask": "may_attend"})).lacks == HOST.lacks
-
-
-def test_a_broken_backend_breaks_the_combination() -> None:
-    found = registry.load(with_backend(HOST, replace(BACKEND, broken="SyntaxError: invalid syntax")))
-
-    assert isinstance(found, Broken)
-    assert found.reason == "SyntaxError: invalid syntax"
-
-
-def test_a_library_of_the_backend_is_missing_from_the_combination() -> None:
-    found = registry.load(with_backend(HOST, replace(BACKEND, requires=("nosuchlibrary",))))
-
-    assert isinstance(found, Missing)
-    assert found.declaration.full_name == "transformer/eager+mine"
+    assert isinstance(found, kind)
+    assert (found.declaration.full_name, found.reason) == ("transformer/eager+mine", reason)
 
 
 def test_a_backend_that_cannot_be_imported_breaks_the_combination(write: Write) -> None:

@@ -19,19 +19,21 @@ def test_no_target_means_all(room: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "meant"),
+    ("target", "contract", "meant"),
     [
-        ("attention/chunked", ["attention/chunked"]),
-        ("chunked", ["attention/chunked"]),
-        ("sdpa", ["attention/sdpa.flash", "attention/sdpa.math"]),
-        ("attention/sdpa", ["attention/sdpa.flash", "attention/sdpa.math"]),
-        ("sdpa.flash", ["attention/sdpa.flash"]),
-        ("transformer/*", ["transformer/eager"]),
-        ("sdpa.*", ["attention/sdpa.flash", "attention/sdpa.math"]),
+        ("attention/chunked", None, ["attention/chunked"]),
+        ("chunked", None, ["attention/chunked"]),
+        ("sdpa", None, ["attention/sdpa.flash", "attention/sdpa.math"]),
+        ("attention/sdpa", None, ["attention/sdpa.flash", "attention/sdpa.math"]),
+        ("sdpa.flash", None, ["attention/sdpa.flash"]),
+        ("transformer/*", None, ["transformer/eager"]),
+        ("sdpa.*", None, ["attention/sdpa.flash", "attention/sdpa.math"]),
+        ("eager", None, ["attention/eager"]),  # a name alone is an attention's where there is one
+        ("eager", "transformer", ["transformer/eager"]),
     ],
 )
-def test_a_name_means(room: Path, target: str, meant: list[str]) -> None:
-    assert names(find([target], root=room)) == meant
+def test_a_name_means(room: Path, target: str, contract: str | None, meant: list[str]) -> None:
+    assert names(find([target], contract, root=room)) == meant
 
 
 def test_a_target_named_twice_is_found_once(room: Path) -> None:
@@ -39,10 +41,6 @@ def test_a_target_named_twice_is_found_once(room: Path) -> None:
         "attention/sdpa.math",
         "attention/sdpa.flash",
     ]
-
-
-def test_a_contract_makes_a_short_name_clear(room: Path) -> None:
-    assert names(find(["eager"], "transformer", root=room)) == ["transformer/eager"]
 
 
 def test_a_function_in_a_file_needs_no_decorator(write: Write) -> None:
@@ -112,10 +110,6 @@ def test_no_more_than_a_dozen_names_are_listed(room: Path) -> None:
 
     assert message.count("transformer/") == 12
     assert message.endswith(" and 9 more")
-
-
-def test_a_name_alone_is_an_attention_s_where_there_is_one(room: Path) -> None:
-    assert names(find(["eager"], root=room)) == ["attention/eager"]
 
 
 def test_an_ambiguous_name_is_not_guessed(room: Path) -> None:
