@@ -141,10 +141,6 @@ def test_random_figures_leave_torch_s_generator_unchanged():
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_each_query_has_the_weight_one_for_its_key():
-    assert torch.equal(shown("identity"), torch.eye(10).double())
-
-
 @pytest.mark.parametrize(("place", "example"), [(0, "11.3.3-dot-product-shape"), (1, "11.3.4-additive-shape")])
 def test_scores_give_weights_to_the_document_s_keys(place, example):
     actual = shown("scoring", place)
@@ -388,16 +384,6 @@ def test_hostile_words_of_a_sentence_are_text():
     tags = ["svg", "g", "path", "rect", "line", "text", "title", "desc", "defs", "clipPath", "linearGradient", "stop"]
     assert {node.tag.removeprefix(SVG) for node in root.iter()} <= set(tags)
     assert {"'];alert(1);['", "\\"} <= set(texts(root))
-
-
-def test_a_description_says_where_the_largest_weight_is():
-    maps = (HeatMap(((0.25, 0.75), (0.5, 0.5)), "one"),)
-    picture = HeatMaps("s", maps, Axis("key", ("a", "b")), Axis("query", ("c", "d")))
-
-    assert (
-        picture.description
-        == "s. one: 2 rows (query) by 2 columns (key), the largest weight is 0.75 in row 1, column 2."
-    )
 
 
 # Files
