@@ -63,17 +63,6 @@ def test_it_passes_with_its_expected_failures(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_an_expected_failure_that_passes_is_reported(run: Run, example: Path) -> None:
-    gaps = (example / "xfails.txt").read_text()
-    (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
-
-    done = run("attnsuite", "check", "tiled", *ASKED, "--xfails", "more_gaps.txt")
-
-    assert done.returncode == 1
-    assert "says these fail, but they pass: plain/small (float32)" in done.stdout
-
-
-@pytest.mark.slow
 def test_its_own_tests_pass_with_expected_failures(run: Run) -> None:
     chosen = "float32 and (plain/ or no_keys/) or declarations"
 
