@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from attnsuite.cases import contract as declared
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention.cases import combined
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]
@@ -68,6 +68,6 @@ def test_a_case_that_is_named_is_tested_without_drawing_an_array(monkeypatch: py
     def drawn(*_: object, **__: object) -> None:
         raise AssertionError("an array was drawn")
 
-    monkeypatch.setattr(combined, "drawn", drawn)
+    monkeypatch.setattr(declared, "drawn", drawn)
 
     assert names(CheckRequest(("combined/e65+causal",), seed=3)) == {"combined/e65+causal"}

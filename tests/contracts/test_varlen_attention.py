@@ -59,12 +59,13 @@ def test_a_function_that_ignores_the_lengths_is_named() -> None:
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_the_stored_array_is_whole(profile: str) -> None:
-    assert not combined.SPACE.coverage(combined.rows(profile), fused=profile == "full").unmet
+    assert not combined.SPACE.coverage(combined.array().rows(profile), fused=profile == "full").unmet
 
 
 @pytest.mark.slow
 def test_a_mistake_where_two_levels_meet_is_killed_wherever_it_is_one() -> None:
-    rows, array = combined.rows("quick"), combined.array()
+    array = combined.array()
+    rows = array.rows("quick")
     seen = meetings_killed(rows, [killed_by(CONTRACT, row) for row in rows], fused=False)
 
     assert not [

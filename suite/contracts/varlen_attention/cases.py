@@ -35,9 +35,6 @@ def _one_projection(call: Call) -> Call:
 
 
 ITEMS: list[Case] = [
-    case("items/empty_first", "the first item is empty", (0, 5, 7)),
-    case("items/empty_middle", "two items in the middle are empty", (5, 0, 0, 7)),
-    case("items/empty_last", "the last item is empty", (5, 7, 0)),
     case("items/all_empty", "no rows at all", (0, 0, 0)),
     case("items/all_empty_in_a_buffer", "rows that belong to no item", (0, 0), unused=(4, 6)),
     case("items/no_queries", "keys of an item that queries nothing", (4, 0, 3), (4, 6, 3)),
@@ -56,13 +53,9 @@ LENGTHS: list[Case] = [
         dtypes=DTYPES if n < 64 else FAST) for n in (16, 32, 64, 128)),
     case("sizes/keys_at_edges", "key lengths at the edges of tiles, few queries", (3, 5, 2, 4), (127, 128, 129, 64)),
     case("sizes/queries_at_edges", "query lengths at the edges of tiles, few keys", (127, 128, 129), (3, 5, 2)),
-    case("sizes/skewed", "a long item between short ones", (1, 2, 300, 1, 3), dtypes=FAST),
     case("sizes/value_width", "values of another width", value_width=5),
     case("unused/garbage", "NaN behind the last item must not be read", unused=(3, 5)),
-    case("unused/ragged_tile", "garbage in the tile of the last item", (20, 50), unused=(14, 78)),
-    case("unused/no_keys", "garbage behind items without keys", (4, 3), (4, 0), unused=(2, 9)),
     gradients("unused/gradients", "garbage reaches no gradient", unused=(3, 5)),
-    case("max_seqlen/exact", "the length of the longest item", max_seqlen=0),
     case("max_seqlen/larger", "larger than needed", max_seqlen=57),
     case("max_seqlen/one", "every item has one query", (1, 1, 1), (4, 9, 6), max_seqlen=0),
     case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40, options=CAUSAL),
@@ -79,7 +72,6 @@ OPTIONS: list[Case] = [
     case("causal/one_query", "a lone query sees all keys", (1, 1, 1), (5, 1, 8), options=CAUSAL),
     case("causal/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), options=CAUSAL),
     case("causal/tiles", "across tiles", (64, 65, 130), heads=1, options=CAUSAL, dtypes=FAST),
-    case("causal/wide_tiles", "more keys, across tiles", (64, 1, 33), (140, 90, 129), options=CAUSAL, dtypes=FAST),
     *(case(f"window/{name}", f"a window of {sides} in each item", (9, 14, 5), options={"window": sides})
         for name, sides in {"left": (3, 0), "right": (0, 3), "both": (2, 4), "unbounded_left": (None, 1),
             "unbounded_right": (1, None), "own": (0, 0), "wider_than_items": (50, 50)}.items()),
@@ -87,8 +79,6 @@ OPTIONS: list[Case] = [
     case("window/fewer_keys", "queries whose window lies before the keys", **FEWER, options={"window": (2, 1)}),
     case("window/causal", "both hold", (9, 14, 5), options={"window": (3, 2), **CAUSAL}),
     case("window/tiles", "a window across tiles", (64, 130), heads=1, options={"window": (65, 0)}, dtypes=FAST),
-    case("window/wide_tiles", "a window across tiles, more keys", (60, 33), (140, 129), options={"window": (33, 5)},
-        dtypes=FAST),
     *(case(f"scale/{name}", f"a scale of {scale}", options={"scale": scale})
         for name, scale in {"given": 0.4, "zero": 0.0, "negative": -0.4}.items()),
     *(case(f"softcap/{name}", f"a soft cap {says} the scores", options={"softcap": cap})
@@ -97,7 +87,6 @@ OPTIONS: list[Case] = [
     gradients("softcap/gradients", "the slope of the cap", options={"softcap": 1.5}),
     case("sinks/drawn", "each head has its own, in each item", sinks=True, heads=5),
     case("sinks/softcap", "a sink is not capped", sinks=True, options={"softcap": 0.7}),
-    case("sinks/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), sinks=True),
     case("sinks/grouped", "a logit per query head, not per key head", sinks=True, heads=4, key_heads=2),
     *(case(f"sinks/gradients_{name}", f"summed over {says}", counts, sinks=True, gradient_of=(*INPUTS, "sinks"))
         for name, says, counts in (("usual", "items", (5, 7, 3)), ("empty", "items and an empty one", (5, 0, 3)))),
@@ -106,7 +95,6 @@ OPTIONS: list[Case] = [
     case("heads/decoding", "one query each, grouped heads", (1, 0, 1, 1), (5, 4, 9, 3), heads=6, key_heads=2,
         max_seqlen=0),
     case("numerics/far_below_zero", "scores near −200", draw="opposite_logits"),
-    case("numerics/offset_values", "weights of each item sum to one", draw="offset_values"),
     case("numerics/huge", "scores of ±10⁴", draw="huge_logits", width=16),
 ]  # fmt: skip
 """Causal attention, windows, scales and grouped heads."""
@@ -121,7 +109,6 @@ BACKWARD: list[Case] = [
     gradients("gradients/all_empty", "gradients of no rows", (0, 0, 0)),
     gradients("gradients/causal", "keys of the future get no gradient", (9, 4, 12), options=CAUSAL),
     gradients("gradients/causal_fewer_keys", "queries that see nothing", (9, 7), (4, 6), options=CAUSAL),
-    gradients("gradients/causal_more_keys", "aligned at the lower right", (4, 6), (9, 7), options=CAUSAL),
     gradients("gradients/window", "keys outside the window get no gradient", (9, 14), options={"window": (2, 1)}),
     gradients("gradients/grouped", "summed over the query heads of a group", heads=4, key_heads=2),
     gradients("gradients/edges_causal", "backward across tiles of causal items", (130, 33, 65), heads=1, width=16,

@@ -139,18 +139,18 @@ OF_ATTENTION = (
 """Mutants of `attention` that are mutants here, too: each item is computed with the mistake."""
 
 
-def _in_items(mutant: Mutant) -> Mutant:
-    def attend(item: Item) -> Tensor:
-        return (
-            item.computed(Dense())
-            if item.rows.start == item.rows.stop
-            else item.by(mutant.under(item.aligned).function)
-        )
+def in_items(steps: type[Steps], names: Sequence[str]) -> list[Mutant]:
+    """Mutants of `attention` by name, whose mistake is in the step `attend` of an item."""
 
-    return Mutant(mutant.name, mutant.says, PerItem(attend=attend), mutant.dtypes, mutant.source)
+    def attend(mutant: Mutant, item: Item, *others: Any) -> Tensor:
+        no_queries = item.rows.start == item.rows.stop
+        return item.computed(Dense()) if no_queries else item.by(mutant.under(item.aligned).function)
 
-
-IN_ITEMS = [_in_items(mutant) for mutant in attention.mutants() if mutant.name in OF_ATTENTION]
+    return [
+        Mutant(mutant.name, mutant.says, steps(attend=partial(attend, mutant)), mutant.dtypes, mutant.source)
+        for mutant in attention.mutants()
+        if mutant.name in names
+    ]
 
 
 # Mistakes in the lengths
@@ -304,7 +304,7 @@ def _fewer_key_heads(x: Tensor, query: Tensor) -> Tensor:
 ENDS = ("cu_seqlens_q", "cu_seqlens_k")
 MUTANTS = [
     *usual_mutants(PerItem),
-    *IN_ITEMS,
+    *in_items(PerItem, OF_ATTENTION),
     *mutants(
         PerItem,
         items=LENGTHS,
@@ -365,10 +365,16 @@ MUTANTS = [
 
 # Mistakes for combined cases, each as small as can be
 
+
+def loses_a_key(item: Item) -> Tensor:
+    """The output of an item if one query loses the key it prefers."""
+    return item.computed(Dense() if item.empty else Dense(softmax=without_a_key))
+
+
 FORWARD = mutants(
     PerItem,
-    attend={"one_query_loses_a_key": Mutation("one query of each item loses the key it prefers",
-        lambda item: item.computed(Dense() if item.empty else Dense(softmax=without_a_key)), dtypes=DTYPES)},
+    attend={"one_query_loses_a_key": Mutation("one query of each item loses the key it prefers", loses_a_key,
+        dtypes=DTYPES)},
     finish={"last_column_is_not_written": Mutation("the last column of the output is not written",
         with_result(last_column_unwritten), dtypes=DTYPES)},
 )  # fmt: skip

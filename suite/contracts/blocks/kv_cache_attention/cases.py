@@ -46,8 +46,6 @@ def _lengths() -> list[Case]:
     """Lengths, unwritten slots and several queries."""
     return [
         case("lengths/two_items", "a short and a long item", valid=(3, 11)),
-        case("lengths/many_items", "every length, the longest neither first nor last", valid=(4, 12, 1, 7, 9, 2)),
-        case("lengths/long", "lengths around tiles of 64 and 128", valid=(64, 130, 127, 1), capacity=200),
         case("lengths/split", "a long item next to a short one, as split between thread blocks", valid=(513, 5),
             capacity=600, dtypes=PRECISE),
         case("no_tokens/one_item", "an item without tokens: zeros", valid=(0, 6)),
@@ -57,12 +55,7 @@ def _lengths() -> list[Case]:
         case("no_tokens/fewer_keys", "more queries than keys: the first attend to nothing", valid=(2, 5), queries=4),
         case("nan_unwritten/dense", "NaN in slots that are not written", valid=(5, 9), unwritten=NAN),
         case("nan_unwritten/infinite", "infinity in slots that are not written", unwritten=float("inf")),
-        case("nan_unwritten/no_tokens", "an item of NaN without tokens", valid=(0, 9), unwritten=NAN),
         paged("nan_unwritten/paged", "NaN in free pages and in the rest of the last page", unwritten=NAN),
-        append("nan_unwritten/append", "NaN in the slots after the new ones", unwritten=NAN, queries=2),
-        append("nan_unwritten/append_paged", "the same in pages", unwritten=NAN, queries=3, page=4),
-        case("lengths/two_queries", "the first of two queries does not see the last key", valid=(7, 7),
-            queries=2),
         case("lengths/last_key_of_each", "the last query of each item sees its last key", valid=(5, 11), queries=4),
         case("lengths/prefill", "as many queries as keys", valid=(6, 6), queries=6),
         case("lengths/queries_in_tiles", "queries across a tile of 64", valid=(150, 97), capacity=160, queries=70,
@@ -73,16 +66,11 @@ def _lengths() -> list[Case]:
 def _appends() -> list[Case]:
     """New keys and values in dense caches."""
     return [
-        append("append/token", "one token after equal lengths", valid=(7, 7)),
         append("append/ragged", "each item has its own end", valid=(3, 10, 6)),
         append("append/at_0", "into empty caches", valid=(0, 0)),
-        append("append/at_0_ragged", "into an empty cache next to another", valid=(0, 8), queries=2),
         append("append/to_capacity", "into the last slots", valid=(11, 9)),
         append("append/chunk", "four tokens at once", valid=(2, 7), queries=4),
         append("append/prefill", "the first tokens of all items", valid=(0, 0), queries=9),
-        append("append/prefill_full", "the first tokens fill the cache", valid=(0, 0), queries=12),
-        append("grouped/append", "new keys of fewer heads than the query has", heads=4, key_heads=2, queries=2),
-        append("append/at_a_tile", "across the 64th slot", valid=(63, 62, 64), queries=3, capacity=80),
         append("append/no_token", "nothing is appended", queries=0),
     ]
 
@@ -91,29 +79,17 @@ def _pages() -> list[Case]:
     """Pools of pages."""
     return [
         paged("paged/usual", "pages of 4 in any order", valid=(5, 9)),
-        paged("paged/ragged", "items with different numbers of pages", valid=(3, 12, 6, 1)),
         paged("paged/edges", "a last page that is full, has one slot, lacks one", valid=(8, 5, 7)),
-        paged("paged/page_of_1", "a page for each slot", page=1, valid=(5, 12)),
-        paged("paged/page_of_3", "a page size that is no power of two", page=3, valid=(5, 9)),
-        paged("paged/page_of_16", "pages of 16", page=16, valid=(33, 16, 50), capacity=64),
         paged("paged/page_of_256", "pages of 256", page=256, valid=(300, 20, 256), capacity=512,
             dtypes=PRECISE),
-        paged("paged/one_page", "an item in one page of a long table", valid=(2, 3), capacity=40),
         paged("paged/shared_prefix", "two items begin with the same two pages", valid=(10, 9), shared=2),
         paged("paged/shared_by_three", "three items begin with one page", valid=(5, 12, 4), shared=1),
-        paged("paged/no_tokens", "an item without pages", valid=(0, 9)),
-        paged("paged/several_queries", "several queries across pages", valid=(11, 6), queries=5),
-        paged("grouped/paged", "pages of fewer heads", heads=4, key_heads=2),
-        paged("append/paged_token", "a token in a page that has some", append=True, valid=(5, 10)),
         paged("append/paged_page_edge", "a token begins a page, another fills one", append=True, valid=(8, 7, 4)),
         paged("append/paged_across_pages", "tokens across an edge", append=True, valid=(6, 3), queries=5),
         paged("append/paged_several_pages", "tokens in four pages", append=True, valid=(3, 0), queries=13,
             capacity=16),
-        paged("append/paged_at_0", "the first tokens", append=True, valid=(0, 0), queries=3),
-        paged("append/paged_to_capacity", "into the last slot", append=True, valid=(11, 4)),
         paged("paged/append_after_shared", "after pages that both items have", append=True, valid=(8, 9), shared=2,
             queries=2),
-        paged("append/paged_page_of_1", "a page for each token", append=True, page=1, valid=(4, 9), queries=3),
     ]  # fmt: skip
 
 
@@ -123,24 +99,17 @@ def _int8() -> list[Case]:
     halves = dict.fromkeys(both, lambda x: np.array([127.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.0]) + 0 * x)
     return [
         int8("int8/dense", "numbers times scales"),
-        int8("grouped/int8", "each head has a scale of its own", heads=4, key_heads=2),
-        int8("int8/several_queries", "several queries", queries=4),
-        int8("int8/long", "across tiles of 128", valid=(200, 131), capacity=220),
         int8("int8/append", "a new vector has a scale of its own", append=True),
-        int8("int8/append_at_0", "into empty caches", append=True, valid=(0, 0), queries=3),
         int8("size/int8", "vectors of 128 features, whose largest decides", append=True, width=128),
         int8("grouped/int8_append", "fewer heads than the query's", append=True, heads=6, key_heads=3, queries=3),
         int8("int8/halves", "numbers halfway between two integers are rounded to the even one", append=True,
             replaced=halves),
         int8("int8/zeros", "a vector of zeros has a scale of 0", append=True,
             replaced=dict.fromkeys(both, lambda x: 0 * x)),
-        int8("int8/far_apart", "vectors of 10³ next to vectors of 10⁻³", append=True, queries=4, valid=(5, 7),
-            replaced={name: lambda x: x * np.array([1e3, 1.0, 1e-3, 1.0])[:, None, None] for name in both}),
         int8("int8/paged", "scales lie in the pages of their numbers", page=4),
         int8("int8/paged_append", "across an edge of pages", page=4, append=True, valid=(6, 3), queries=5),
         int8("grouped/int8_paged", "pages of fewer heads", page=4, append=True, heads=4, key_heads=2),
         int8("nan_unwritten/int8", "scales of NaN in slots that are not written", page=4, unwritten=NAN, append=True),
-        int8("window/int8", "in a window", window=(3, 0), queries=2),
         int8("layout/int8", "caches with gaps", layout="with_gaps", append=True),
         RepeatedCase("again/int8", "the same, with other numbers in the same tensors", quantised=True, append=True,
             dtypes=PRECISE),
@@ -152,34 +121,21 @@ def _int8() -> list[Case]:
 def _options() -> list[Case]:
     """Heads, window, scale, and attention in both directions."""
     return [
-        case("grouped/pairs", "two query heads share a key head", heads=4, key_heads=2),
-        case("grouped/one", "all query heads share one", heads=3, key_heads=1),
         case("grouped/three", "groups of two on three heads", heads=6, key_heads=3, queries=2),
-        case("grouped/eight", "groups of eight", heads=16, key_heads=2, queries=1),
         *(case(f"window/left_{left}", f"{left} keys before its own", window=(left, 0), valid=(7, 12))
             for left in (0, 1, 4)),
-        case("window/left_all", "a window beyond the first key", window=(20, 0)),
-        case("window/queries", "each of several queries has a window of its own", window=(3, 0), queries=4),
         case("window/unbounded", "neither side is bounded", window=(None, None), queries=3),
         case("window/causal_right", "is_causal wins over a window to the right", window=(2, 3), queries=4),
         case("bidirectional/window", "both sides, without is_causal", window=(3, 1), queries=5, is_causal=False),
         case("bidirectional/window_right", "the right side alone", window=(None, 2), queries=5, is_causal=False, valid=(6, 11)),
-        append("window/append", "a window to which new keys belong", window=(2, 0), queries=3),
-        paged("window/paged", "a window that begins within a page", window=(5, 0), valid=(12, 7)),
         paged("window/hides_pages", "a window that hides whole pages", window=(3, 0), valid=(40, 22), capacity=40,
             queries=2),
         case("scale/given", "another scale", scale=0.5),
         case("scale/zero", "a scale of 0: the mean of the values", scale=0.0),
         case("scale/negative", "a scale below 0", scale=-0.3, queries=2),
         case("scale/large", "scores whose powers overflow", scale=40.0, dtypes=PRECISE),
-        append("scale/append", "the keys are stored without the scale", scale=0.7),
         case("bidirectional/usual", "all queries see all keys", is_causal=False, queries=4),
-        append("bidirectional/append", "all queries see all new keys", is_causal=False, queries=4,
-            valid=(2, 8)),
-        case("bidirectional/fewer_keys", "more queries than keys, which all see", is_causal=False, queries=4,
-            valid=(2, 3)),
         case("size/wide", "a width of 128", width=128),
-        case("size/odd", "a width of 72, which many tiles do not divide", width=72, valid=(9, 5)),
         case("lengths/tiles_of_1024", "keys across several tiles of 1,024", valid=(2100,), capacity=2200, heads=1, width=16,
             dtypes=PRECISE),
     ]  # fmt: skip

@@ -17,6 +17,7 @@ from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_resu
 from attnsuite.contracts.attention.cases.combined import last_column_unwritten
 from attnsuite.contracts.blocks.kv_cache_attention.case import LAYOUTS, CacheCase
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
+from attnsuite.contracts.varlen_attention.mutants import loses_a_key
 from attnsuite.model import COMBINED, DTYPES
 
 LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -72,17 +73,6 @@ def array() -> CoveringArray:
     return CoveringArray(SPACE, case, local_mistakes, Path(__file__).parent)
 
 
-def _without_its_best_key(scores: Tensor, seen: Tensor) -> Tensor:
-    """Of the last head, the last query that attends to a key."""
-    rows = seen.any(-1).nonzero()
-    if not len(rows):
-        return scores
-    row = int(rows[-1])
-    changed = scores.clone()
-    changed[-1, row, int(scores[-1, row].masked_fill(~seen[row], -math.inf).argmax())] = -math.inf
-    return changed
-
-
 def _all_but_last(cache: Tensor, places: Places, new: Tensor) -> Tensor:
     """The new keys or values; the last number of the last token stays what it was in the cache."""
     changed = new.clone()
@@ -94,12 +84,14 @@ def _all_but_last(cache: Tensor, places: Places, new: Tensor) -> Tensor:
 def local_mistakes() -> list[LocalMutant]:
     """A key that is lost, an output that is not written, and a number that is not appended."""
     appending = {"new": lambda new, cache, places: _all_but_last(cache, places, new)}
-    weights = mutants(
+    attended = mutants(
         Cached,
-        softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers",
-            with_arguments(scores=_without_its_best_key), dtypes=DTYPES)},
-        combine={"last_column_is_not_written": Mutation("the last column of the output is not written",
-            with_result(last_column_unwritten), dtypes=DTYPES)},
+        attend={
+            "one_query_loses_a_key": Mutation("one query of each item loses the key it prefers",
+                lambda item, totals: loses_a_key(item), dtypes=DTYPES),
+            "last_column_is_not_written": Mutation("the last column of the output is not written",
+                with_result(last_column_unwritten), dtypes=DTYPES),
+        },
     )  # fmt: skip
     written = mutants(
         Cached,
@@ -108,4 +100,4 @@ def local_mistakes() -> list[LocalMutant]:
         append_values={"last_new_value_is_cut": Mutation("the last number of the last new value is not written",
             with_arguments(**appending), dtypes=DTYPES)},
     )  # fmt: skip
-    return [*map(LocalMutant, weights), *(LocalMutant(mutant, frozenset({"append"})) for mutant in written)]
+    return [*map(LocalMutant, attended), *(LocalMutant(mutant, frozenset({"append"})) for mutant in written)]

@@ -1,15 +1,18 @@
-"""The formula in steps that a mutant may replace. A dense cache is a pool with a page for each item."""
+"""The formula in steps that a mutant may replace. A dense cache is a pool with a page for each item.
+
+The attention of an item is one of the contract `attention`.
+"""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
 from attnsuite.cases.mutants import formula
+from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.blocks.kv_cache_attention import int8
+from attnsuite.contracts.varlen_attention.mutants import Item
 
 Places = tuple[Tensor, Tensor]
 """The pages of some slots, and the slots' places in them."""
@@ -66,16 +69,12 @@ class Cached(Steps):
                     self.dequantise(numbers, of_vectors.to(wide)[..., None], query.dtype)
                     for numbers, of_vectors in pairs
                 )
-            keys, values = (self.spread(vectors, query.shape[2]) for vectors in (keys, values))
-            positions_of_queries = self.query_positions(query.shape[1], total, totals)
-            seen = self.seen(positions_of_queries, torch.arange(len(places[0])), total, is_causal, window)
-            queries = query[item].to(wide) * self.factor(scale, query.shape[3])
-            output[item] = self.attend(queries, keys, values, seen).to(query.dtype)
+            of_item = Item(
+                slice(0, query.shape[1]), slice(0, len(keys)), (query[item].to(wide), keys, values),
+                {"is_causal": is_causal, "window": window, "scale": scale},
+            )  # fmt: skip
+            output[item] = self.attend(of_item, totals).to(query.dtype)
         return output
-
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, seen: Tensor) -> Tensor:
-        """The output of an item, l h e, from scaled queries l h e, keys and values t h e, and the keys seen, l t."""
-        return self.combine(self.softmax(self.scores(query, keys), seen), values)
 
     @staticmethod
     def check(arguments: Arguments, sizes: Sizes) -> None:
@@ -114,7 +113,7 @@ class Cached(Steps):
     new_positions = formula(lambda length, count: torch.arange(length, length + count))
     totals = staticmethod(lambda lengths, added, size: [length + added for length in lengths])
     read_positions = formula(lambda total, size: torch.arange(total))
-    spread = formula(lambda keys, heads: keys.repeat_interleave(heads // max(keys.shape[1], 1), 1))  # t h e
+    attend = formula(lambda item, totals: item.computed(Dense()))  # l h e
 
     @staticmethod
     def write_places(positions: list[Tensor], table: Tensor, size: int) -> Places:
@@ -138,25 +137,3 @@ class Cached(Steps):
     @staticmethod
     def read_places(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
         return table[item].long()[positions // size], positions % size
-
-    factor = staticmethod(lambda scale, width: 1 / math.sqrt(width) if scale is None else scale)
-    scores = formula(lambda query, keys: torch.einsum("lhe,the->hlt", query, keys))
-    query_positions = formula(lambda queries, total, totals: torch.arange(total - queries, total))
-
-    @staticmethod
-    def seen(i: Tensor, j: Tensor, total: int, is_causal: bool, window: Window | None) -> Tensor:
-        """The keys j that the queries at positions i attend to, l t."""
-        left, right = window or (None, None)
-        seen = (j < total) & (i[:, None] == i[:, None])
-        if is_causal:
-            seen = seen & (j <= i[:, None])
-        if left is not None:
-            seen = seen & (j >= i[:, None] - left)
-        return seen if right is None else seen & (j <= i[:, None] + right)
-
-    @staticmethod
-    def softmax(scores: Tensor, seen: Tensor) -> Tensor:
-        weights = scores.masked_fill(~seen, -math.inf).softmax(-1) if scores.shape[-1] else scores
-        return weights.masked_fill(~seen.any(-1, keepdim=True), 0.0)
-
-    combine = formula(lambda weights, values: torch.einsum("hlt,the->lhe", weights, values))

@@ -1,17 +1,20 @@
-"""The mutants of the contract `kv_cache_attention`, by the step that goes wrong."""
+"""The mutants of the contract `kv_cache_attention`, by the step that goes wrong, and its correct variants."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnsuite.cases import Variant
 from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import usual_mutants
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
-from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places, Window
+from attnsuite.contracts.attention.computation.forward import Dense, Tiled
+from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
+from attnsuite.contracts.varlen_attention.mutants import Item, in_items
 
 CONTROLS = {"correct": Cached()}
 
@@ -35,6 +38,16 @@ def _clears_unwritten(**arguments: Any) -> Tensor:
         added = 0 if arguments.get("key") is None else arguments["query"].shape[1]
         for item, length in enumerate(arguments["cache_seqlens"].tolist()):
             arguments["key_cache"][item, length + added :] = 0
+    return output
+
+
+def _multiplies_unwritten(**arguments: Any) -> Tensor:
+    output: Tensor = Cached()(**arguments)
+    cache, added = arguments["value_cache"], 0 if arguments.get("key") is None else output.shape[1]
+    size, table = cache.shape[1], Cached.table(arguments.get("block_table"), len(output))
+    for item, length in enumerate(arguments["cache_seqlens"].tolist()):
+        rest = torch.arange(length + added, -(-(length + added) // size) * size)
+        output[item] += 0.0 * cache[Cached.read_places(rest, item, table, size)].sum()
     return output
 
 
@@ -116,11 +129,6 @@ def _forgets_last_page(positions: Tensor, size: int) -> Tensor:
     return positions[: len(positions) // size * size] if len(positions) > size else positions
 
 
-def _hiding(hidden: Any) -> Any:
-    """The keys that are seen, without those of hidden(i, j, total)."""
-    return with_result(lambda seen, i, j, total: seen & ~hidden(i[:, None], j, total))
-
-
 def _ratio(new: Tensor, scales: Tensor) -> Tensor:
     return (new.float() / scales[..., None]).nan_to_num(0.0)
 
@@ -133,27 +141,35 @@ def _away_from_0(ratio: Tensor) -> Tensor:
     return (ratio.sign() * (ratio.abs() + 0.5).floor()).to(torch.int8)
 
 
-def _from_first_key(i: Tensor) -> Tensor:
-    return i - i[0] if len(i) else i
+def _with(change: Any) -> Any:
+    """Items are attended to with other options."""
+    return lambda item, totals: item._replace(options={**item.options, **change(item.options)}).computed(Dense())
 
 
-def _window(change: Any) -> Any:
-    return with_arguments(window=unless_none(lambda window: change(*window)))
+def _aligned(**corners: str) -> Any:
+    return lambda item, totals: item._replace(aligned={**item.aligned, **corners}).computed(Dense())
 
 
-def _window_at(change: Any) -> Any:
-    """The keys that are seen where windows have other positions."""
+def _moved(move: Any, *rules: str) -> Any:
+    """Rules of visibility have other positions of the queries."""
 
-    def seen(i: Tensor, j: Tensor, total: int, is_causal: bool, window: Window | None) -> Tensor:
-        return Cached.seen(i, j, total, is_causal, None) & Cached.seen(change(i), j, total, False, window)
+    def attend(item: Item, totals: list[int]) -> Tensor:
+        def at(rule: Any) -> Any:
+            return lambda grid, call: rule(replace(grid, rows=move(grid.rows, item, totals)), call)
 
-    return seen
+        return item.computed(Dense(**{rule: at(getattr(Dense(), rule)) for rule in rules}))
+
+    return attend
 
 
-def _less(side: int | None, by: int) -> int | None:
-    return None if side is None else max(side - by, 0)
-
-
+OF_ATTENTION = (
+    "tiles_key_heads", "reads_first_key_head", "unscaled", "ignores_scale", "reads_zero_scale_as_none",
+    "ignores_width_beyond_64", "allows_one_future_key", "excludes_the_diagonal", "ignores_causal", "ignores_window",
+    "ignores_window_for_one_query", "counts_window_with_own_position", "sees_one_key_left_of_window",
+    "ignores_right_of_window", "swaps_sides_of_window", "reads_zero_width_as_unbounded", "gives_nan_for_empty_row",
+    "gives_mean_for_empty_row", "does_not_subtract_largest",
+)  # fmt: skip
+"""Mutants of `attention` that are mutants here, too."""
 MUTANTS = [
     *usual_mutants(Cached),
     *mutants(
@@ -165,6 +181,9 @@ MUTANTS = [
                 _named(_after_attending)),
             "clears_unwritten_slots": Mutation("slots behind the last token are set to 0", _named(_clears_unwritten)),
             "advances_lengths": Mutation("cache_seqlens is advanced in place", _named(_advances_lengths)),
+            "multiplies_unwritten_by_0": Mutation(
+                "the rest of the last page is read with weights of 0: 0 · NaN is NaN", _named(_multiplies_unwritten),
+                "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
             "never_appends": Mutation("key and value are ignored", with_arguments(key=lambda _: None,
                 value=lambda _: None)),
             "reads_keys_as_values": Mutation("values are read from the cache of keys",
@@ -296,9 +315,6 @@ MUTANTS = [
                 "sglang-jax pull 1557"),
         },
         read_positions={
-            "multiplies_unwritten_by_0": Mutation("the rest of the last page is read with weights of 0: 0 · NaN is NaN",
-                with_result(lambda positions, size: torch.arange(-(-len(positions) // size) * size)),
-                "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
             "forgets_part_of_last_page": Mutation("a last page that is not full is not read",
                 with_result(_forgets_last_page)),
             "ends_at_512": Mutation("keys beyond the 512th are not read", with_result(lambda positions:
@@ -318,62 +334,38 @@ MUTANTS = [
         },
         table={"ignores_block_table": Mutation("pages are read and written in the pool's order",
             with_result(_logical))},
-        spread={
-            "interleaves_groups": Mutation("query head x reads key head x mod g",
-                lambda keys, heads: keys.repeat(1, heads // max(keys.shape[1], 1), 1)),
-            "reads_first_key_head": Mutation("all query heads read the first key head", with_result(first_for_all(1))),
-        },
-        factor={
-            "unscaled": Mutation("the scores are not divided by √e", lambda scale, width: 1.0
-                if scale is None else scale),
-            "ignores_scale": Mutation("scale is ignored", with_arguments(scale=lambda _: None)),
-            "scale_0_is_default": Mutation("a scale of 0 is taken for no scale",
-                with_arguments(scale=lambda scale: scale or None)),
-            "scale_is_absolute": Mutation("the sign of the scale is lost", with_arguments(scale=unless_none(abs))),
-        },
-        scores={"reads_64_features": Mutation("features beyond the 64th are not multiplied",
-            with_arguments(query=lambda query: query.where(torch.arange(query.shape[-1]) < 64, 0.0)))},
-        query_positions={
+        attend={
+            "scale_is_absolute": Mutation("the sign of the scale is lost",
+                _with(lambda options: {"scale": options["scale"] and abs(options["scale"])})),
             "causal_upper_left": Mutation("positions of queries count from the first key",
-                with_result(_from_first_key), "flash-attention before 2.1; onnxruntime issue 29020"),
+                _aligned(causal="upper_left", window="upper_left"),
+                "flash-attention before 2.1; onnxruntime issue 29020"),
             "all_queries_at_the_last": Mutation("all new tokens are at the position of the last",
-                with_result(lambda i: torch.full_like(i, int(i[-1])) if len(i) else i)),
+                _moved(lambda rows, item, totals: torch.full_like(rows, len(rows) - 1), "causal", "window")),
             "aligned_at_the_longest": Mutation("positions of queries count from the end of the longest item",
-                with_result(lambda i, total, totals: i + max(totals) - total)),
-        },
-        seen={
-            "causal_sees_one_more": Mutation("a query sees the key behind its own",
-                with_arguments(i=lambda i, window: i if window else i + 1)),
-            "causal_hides_own": Mutation("a query does not see its own key", _hiding(lambda i, j, total: j == i)),
-            "not_causal": Mutation("is_causal is ignored", with_arguments(is_causal=lambda _: False)),
-            "always_causal": Mutation("is_causal=False is ignored", with_arguments(is_causal=lambda _: True)),
+                _moved(lambda rows, item, totals: rows + max(totals) - item.keys.stop, "causal", "window")),
+            "always_causal": Mutation("is_causal=False is ignored", _with(lambda options: {"is_causal": True})),
             "causal_without_window": Mutation("a window switches is_causal off",
-                with_arguments(is_causal=lambda causal, window: causal and window is None)),
-            "ignores_window": Mutation("the window is ignored", with_arguments(window=lambda _: None)),
-            "ignores_window_of_one_query": Mutation("the window is ignored for a single query",
-                with_arguments(window=lambda window, i: None if len(i) == 1 else window), "decoding paths"),
-            "window_of_one_less": Mutation("a window of w keys to the left sees w keys, not w + 1",
-                _window(lambda left, right: (_less(left, 1), right)), "local_window_size of GroupQueryAttention"),
-            "window_of_one_more": Mutation("a window sees one key too many to the left",
-                _window(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
-            "ignores_right": Mutation("the right side of a window is ignored",
-                _window(lambda left, right: (left, None))),
-            "swaps_sides": Mutation("left and right of a window are exchanged",
-                _window(lambda left, right: (right, left))),
-            "width_0_is_unbounded": Mutation("a width of 0 is read as no bound",
-                _window(lambda left, right: (left or None, right or None))),
-            "window_of_first_query": Mutation("all queries have the window of the first", _window_at(
-                lambda i: i[:1].expand_as(i))),
-            "window_from_first_key": Mutation("windows count positions from the first key", _window_at(
-                _from_first_key), "jax.nn.dot_product_attention"),
-        },
-        softmax={
-            "empty_row_is_nan": Mutation("a query without keys gets NaN",
-                with_result(lambda weights, seen: weights.masked_fill(~seen.any(-1, keepdim=True), math.nan))),
-            "empty_row_is_mean": Mutation("a query without visible keys gets the mean of all keys", with_result(
-                lambda weights, seen: weights + (~seen.any(-1, keepdim=True)) / max(weights.shape[-1], 1)), "MLX, JAX"),
-            "no_maximum": Mutation("the largest score is not subtracted", lambda scores, seen:
-                (scores.exp() * seen) / (scores.exp() * seen).sum(-1, keepdim=True).clamp_min(1e-30)),
+                _with(lambda options: {"is_causal": options["is_causal"] and options["window"] is None})),
+            "window_of_first_query": Mutation("all queries have the window of the first",
+                _moved(lambda rows, item, totals: torch.zeros_like(rows), "window")),
+            "window_from_first_key": Mutation("windows count positions from the first key",
+                _aligned(window="upper_left"), "jax.nn.dot_product_attention"),
         },
     ),
+    *in_items(Cached, OF_ATTENTION),
 ]  # fmt: skip
+
+
+def _rounded(numbers: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
+    """Vectors of int8 caches, rounded to the query's dtype."""
+    return (numbers * scales).to(dtype).to(numbers.dtype)
+
+
+def variants() -> list[Variant]:
+    """Correct implementations in other orders and precisions."""
+    in_tiles = Cached(attend=lambda item, totals: item.computed(Tiled()), dequantise=_rounded)
+    return [
+        Variant("tiled", "each item in tiles, with an online softmax", in_tiles),
+        Variant("float64", "each item in float64", Cached(wide=lambda query: torch.float64)),
+    ]
