@@ -164,8 +164,11 @@ class Blocks(Steps):
     call_backend = formula(lambda attention, heads, options: attention(*heads, **options))
 
     def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
-        inner = self.activate(x @ weights["w1"] + weights["b1"])
-        return inner @ weights["w2"] + weights["b2"]
+        inner = self.activate(self.affine(x, weights["w1"], weights["b1"]))
+        output: Tensor = self.affine(inner, weights["w2"], weights["b2"])
+        return output
+
+    affine = formula(lambda x, weights, bias: x @ weights + bias)
 
     @staticmethod
     def split(tensor: Tensor, heads: int) -> Tensor:

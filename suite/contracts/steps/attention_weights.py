@@ -55,7 +55,7 @@ from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers, valid
-from attnsuite.contracts.attention.shared import causal_mask
+from attnsuite.contracts.attention.features.causal import causal_mask
 from attnsuite.contracts.shared import ignoring
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.sources import documents

@@ -16,12 +16,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnsuite.cases import Call
 from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.layouts import INPUTS
+from attnsuite.contracts.attention import variants as styles
 from attnsuite.contracts.attention.cases import case as cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result, single
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.oracle import attention
 from attnsuite.contracts.attention.tolerance import over, runs
-from attnsuite.contracts.attention.variants import styles
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.model import DTYPES

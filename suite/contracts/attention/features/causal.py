@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 def visible(grid: Grid, value: bool, conventions: Conventions) -> Any:
     """The keys that each query of a grid may attend to: l s."""
     return grid.j <= grid.aligned(conventions.get("causal")).i
+
+
+def causal_mask(queries: int, keys: int, arange: Callable[[int], Any], corner: str = "upper_left") -> Any:
+    """True where a query sees a key, l s, as an array of numpy or torch, whichever `arange` makes."""
+    return visible(Grid(arange(queries), arange(keys), queries, keys), True, {"causal": corner})
 
 
 def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> frozenset[str]:

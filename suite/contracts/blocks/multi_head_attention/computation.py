@@ -18,7 +18,8 @@ from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_ma
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import formula
 from attnsuite.cases.tensors import Array, Generator, Inputs, dtype_of
-from attnsuite.contracts.attention.shared import causal_mask, dropout
+from attnsuite.contracts.attention.features.causal import causal_mask
+from attnsuite.contracts.attention.features.dropout import dropout
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
 from attnsuite.contracts.shared import Attention, Heads, Options, through_identity, through_whole_identity
 from attnsuite.contracts.softmax import masked, softmax

@@ -54,7 +54,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attnsuite.cases import Call, Conventions, declare
-from attnsuite.contracts.attention.shared import LARGE, has_empty_row
+from attnsuite.contracts.attention.contract import LARGE
+from attnsuite.contracts.attention.features.mask import has_empty_row
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
 INPUT_BIASES = ("b_query", "b_key", "b_value")

@@ -23,7 +23,9 @@ from attnsuite.cases.changes import (
 from attnsuite.cases.computations import bias_first, linear, usual_mutants
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.attention import mutants as attention
-from attnsuite.contracts.attention.shared import multiplier
+from attnsuite.contracts.attention.computation.call import as_attention
+from attnsuite.contracts.attention.computation.forward import Tiled
+from attnsuite.contracts.attention.features.dropout import multiplier
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, ignoring, without_argument
 from attnsuite.contracts.softmax import over_queries, overflowing
@@ -251,29 +253,15 @@ def _library(
     return mixed if attn_mask is None else mixed.masked_fill(~attn_mask.any(-1, keepdim=True), 0.0)
 
 
-def _head_by_head(
-    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False,
-    dropout_p: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """Keys are scaled."""
-    allowed = torch.ones(*query.shape[:-1], key.shape[2], dtype=torch.bool)
-    allowed = allowed if attn_mask is None else allowed & attn_mask
-    allowed, outputs = allowed.tril() if is_causal else allowed, []
-    for head in range(query.shape[1]):
-        scores = query[:, head] @ (key[:, head] / math.sqrt(key.shape[-1])).mT
-        weights = scores.masked_fill(~allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0)
-        outputs.append(functional.dropout(weights, dropout_p) @ value[:, head])
-    return torch.stack(outputs, 1)
-
-
 def variants() -> list[Variant]:
     """The formula by other functions, and in other precisions."""
     maps: dict[str, Callable[..., Any]]
     maps = {"to_queries": linear, "to_keys": linear, "to_output": linear, "attend": _library}
     library = partial(MultiHead, **maps, to_values=lambda x, weights: functional.linear(x, weights.mT))
     biases_first = dict.fromkeys(("to_queries", "to_keys", "to_values", "to_output"), bias_first)
+    in_tiles = MultiHead(**biases_first, attend=as_attention(Tiled()))
     return [
         Variant("own_dtype", "torch's linear and scaled_dot_product_attention", library(wide=lambda x: x.dtype)),
-        Variant("head_by_head", "one head at a time, biases first", MultiHead(**biases_first, attend=_head_by_head)),
+        Variant("tiled", "in tiles with an online softmax, biases first", in_tiles),
         Variant("float64", "torch's functions in float64", library(wide=lambda x: torch.float64)),
     ]

@@ -23,7 +23,7 @@ from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, chec
 from attnsuite.contracts.models.greedy import Translating
 from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
 from attnsuite.contracts.models.transformer.contract import shapes
-from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
+from attnsuite.contracts.models.variants import variants_of
 from attnsuite.contracts.shared import FAINT_WEIGHTS
 from attnsuite.contracts.softmax import fill
 from attnsuite.judging.running_error import WithError
@@ -277,26 +277,18 @@ MUTANTS = mutants(
 )  # fmt: skip
 
 
-class _Library(Library, Transformer):
-    logits = formula(lambda hidden, weights: linear(hidden, weights["w_logits"], weights["b_logits"]))
-
-
-class _HeadByHead(HeadByHead, Transformer):
-    logits = formula(lambda hidden, weights: bias_first(hidden, weights["w_logits"], weights["b_logits"]))
-
-    @staticmethod
-    def positions(offset: int, length: int, width: int, base: float = 10000.0) -> Tensor:
-        """Angles by exponentials of logarithms."""
-        rates = torch.exp(torch.arange(0, width, 2).double() * (-math.log(base) / width))
-        angles = torch.outer(torch.arange(offset, offset + length).double(), rates)
-        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+def _by_logarithms(offset: int, length: int, width: int) -> Tensor:
+    """Positions whose angles are made of exponentials of logarithms."""
+    rates = torch.exp(torch.arange(0, width, 2).double() * (-math.log(10000.0) / width))
+    angles = torch.outer(torch.arange(offset, offset + length).double(), rates)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
 def variants() -> list[Variant]:
     """The model with other blocks, and in other precisions."""
-    in_float64 = without_backend(_Library(wide=lambda numbers: torch.float64))
-    return [
-        Variant("library", "PyTorch's own functions in the dtype itself", _Library()),
-        Variant("head_by_head", "one head after the other, biases first", without_backend(_HeadByHead())),
-        Variant("float64", "PyTorch's own functions in float64", in_float64),
-    ]
+    return variants_of(
+        Transformer,
+        {"logits": lambda hidden, weights: linear(hidden, weights["w_logits"], weights["b_logits"])},
+        {"logits": lambda hidden, weights: bias_first(hidden, weights["w_logits"], weights["b_logits"]),
+            "positions": _by_logarithms},
+    )  # fmt: skip

@@ -19,7 +19,7 @@ from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, 
 from attnsuite.contracts.models import oracle as blocks
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, part
 from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
-from attnsuite.contracts.models.variants import HeadByHead, Library, without_backend
+from attnsuite.contracts.models.variants import variants_of
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.softmax import unguarded
 from attnsuite.judging.running_error import WithError, concatenated
@@ -185,27 +185,17 @@ MUTANTS = mutants(
 )  # fmt: skip
 
 
-class _Library(Library, VisionTransformer):
-    activate = formula(gelu)
-    embed = formula(lambda patches, weights: linear(patches, weights["w_patch"], weights["b_patch"]))
-
-
-class _HeadByHead(HeadByHead, VisionTransformer):
-    embed = formula(lambda patches, weights: bias_first(patches, weights["w_patch"], weights["b_patch"]))
-    mean = formula(lambda x: torch.einsum("bnd->bd", x) / x.shape[1])
-
-    @staticmethod
-    def patches(images: Tensor, side: int, order: tuple[int, ...] = ()) -> Tensor:
-        """One patch at a time."""
-        corners = [(i, j) for i in range(0, images.shape[2], side) for j in range(0, images.shape[3], side)]
-        return torch.stack([images[:, :, i : i + side, j : j + side].flatten(1) for i, j in corners], 1)
+def _one_by_one(images: Tensor, side: int) -> Tensor:
+    """One patch at a time."""
+    corners = [(i, j) for i in range(0, images.shape[2], side) for j in range(0, images.shape[3], side)]
+    return torch.stack([images[:, :, i : i + side, j : j + side].flatten(1) for i, j in corners], 1)
 
 
 def variants() -> list[Variant]:
     """The model with other blocks, and in other precisions."""
-    in_float64 = without_backend(_Library(wide=lambda numbers: torch.float64))
-    return [
-        Variant("library", "PyTorch's own functions in the dtype itself", _Library()),
-        Variant("head_by_head", "one head and one patch after the other, biases first", without_backend(_HeadByHead())),
-        Variant("float64", "PyTorch's own functions in float64", in_float64),
-    ]
+    return variants_of(
+        VisionTransformer,
+        {"activate": gelu, "embed": lambda patches, weights: linear(patches, weights["w_patch"], weights["b_patch"])},
+        {"embed": lambda patches, weights: bias_first(patches, weights["w_patch"], weights["b_patch"]),
+            "mean": lambda x: torch.einsum("bnd->bd", x) / x.shape[1], "patches": _one_by_one},
+    )  # fmt: skip
