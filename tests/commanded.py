@@ -36,12 +36,28 @@ Cli = Callable[..., Result]
 
 HOME = str(Path(attnsuite.__file__).parent.parent)
 SUBMISSIONS = Path(__file__).parent / "submissions"
+RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
+"""An attention without options, and with nothing wrong."""
+KERNEL = """
+def attention(query, key, value, *, is_causal=False, scale=None):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.mT * scale
+    if is_causal:
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:]).tril() == 0, float("-inf"))
+    return scores.softmax(-1) @ value
+"""
+"""An attention with two options, and with nothing wrong."""
 KERNELS = (SUBMISSIONS / "right_and_unscaled.py").read_text(encoding="utf-8")
 WITHOUT_TORCH = (SUBMISSIONS / "without_torch.py").read_text(encoding="utf-8")
 
 
 def environment(*path: Path | str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
+
+
+def outcomes_in(file: Path) -> list[tuple[Any, Any]]:
+    """The case and the status of each row that `--json FILE` wrote."""
+    return [(row["case"], row["status"]) for row in rows(file.read_text())]
 
 
 def rows(text: str) -> list[dict[str, object]]:

@@ -34,3 +34,8 @@ def attnsuite(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))

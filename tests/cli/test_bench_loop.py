@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commanded import environment
+from commanded import rows as rows_of
 
-import attnsuite
-
-HOME = str(Path(attnsuite.__file__).parent.parent)
 LIMIT = 900
 """Seconds for a command, on a machine that does other things."""
 MINE = '''\
@@ -47,11 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def attnsuite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": HOME, "ATTNSUITE_CACHE": str(folder / "cache")}
+    around = {**environment(), "ATTNSUITE_CACHE": str(folder / "cache")}
     command = [sys.executable, "-m", "attnsuite", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
 @pytest.fixture
@@ -67,7 +64,7 @@ def in_this_process(status_of: Callable[..., object], monkeypatch: pytest.Monkey
 
 
 def rows(file: Path) -> dict[str, dict[str, Any]]:
-    return {row["implementation"]: row for row in map(json.loads, file.read_text().splitlines())}
+    return {row["implementation"]: row for row in rows_of(file.read_text())}
 
 
 @pytest.mark.slow

@@ -1,15 +1,16 @@
 """`check --results` and `--fail-fast`."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commanded import Write, outcomes_in
 
 import attnsuite
 
 Exit = Callable[..., object]
-Write = Callable[[str, str], Path]
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 CASES = ("--case", "plain", "--dtype", "float32")
 
 WRONG_BELOW_TWO_HEADS = """
@@ -21,16 +22,6 @@ WRONG_BELOW_TWO_HEADS = """
     """
 """A known mistake, so that the diagnosis is quick."""
 RIGHT = WRONG_BELOW_TWO_HEADS.replace(" if query.shape[-3] > 1 else 1", "")
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
-
-
-def outcomes_in(file: Path) -> list[tuple[str, str]]:
-    rows = map(json.loads, file.read_text().splitlines())
-    return [(row["case"], row["status"]) for row in rows]
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

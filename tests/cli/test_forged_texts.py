@@ -1,11 +1,9 @@
 """Names and messages of a submission are printed as text: no markup, no command, nothing invisible."""
 
-import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
@@ -86,46 +84,3 @@ def test_output_contains_no_invisible_characters(shown: dict[str, str]) -> None:
     assert all(
         line.startswith("::error file=") and "::forged" not in line.partition("title=")[0] for line in errors[1:]
     )
-
-
-Write = Callable[[str, str], Path]
-Status = Callable[..., object]
-
-FORGES = (Path(__file__).parent.parent / "submissions" / "forges_replies.py").read_text(encoding="utf-8")
-HONEST = """
-    def attention(query, key, value, *, is_causal=False, scale=None):
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
-        scores = query @ key.mT * scale
-        if is_causal:
-            scores = scores.masked_fill(scores.new_ones(scores.shape[-2:]).tril() == 0, float("-inf"))
-        return scores.softmax(-1) @ value
-    """
-ASKED = ("--case", "plain/small", "--case", "gradients/scaled", "--dtype", "float32")
-
-
-def rows(file: Path, implementation: str) -> list[dict[str, object]]:
-    results = map(json.loads, file.read_text().splitlines())
-    return [item for item in results if item["implementation"] == f"attention/{implementation}"]
-
-
-@pytest.mark.parametrize(
-    ("what", "statuses"),
-    [
-        ("nothing", {"passed"}),
-        ("no gradients", {"passed", "crashed"}),
-        ("huge gradients", {"passed", "crashed"}),
-        ("other gradients", {"passed", "failed"}),
-    ],
-)
-def test_after_forged_gradients_the_next_implementation_is_tested(
-    what: str, statuses: set[str], write: Write, status_of: Status, tmp_path: Path
-) -> None:
-    write("forges.py", FORGES.replace('WHAT = "nothing"', f"WHAT = {what!r}"))
-    write("honest.py", HONEST)
-
-    status = status_of("check", "forges.py", "honest.py", *ASKED, "--json", "out.json", "--junit", "out.xml")
-
-    assert status == (0 if what == "nothing" else 1)
-    assert {row["status"] for row in rows(tmp_path / "out.json", "forges")} == statuses
-    assert [row["status"] for row in rows(tmp_path / "out.json", "honest")] == ["passed", "passed"]
-    assert len(list(ElementTree.parse(tmp_path / "out.xml").iter("testcase"))) == 4

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import outcome
+from commanded import Write
 
-from attnsuite.model import Outcome, Reason
-from attnsuite.model import Status as OutcomeStatus
+from attnsuite.model import Reason
 from attnsuite.report import github
 from attnsuite.report.markdown import render as as_markdown
 
 Status = Callable[..., object]
-Write = Callable[[str, str], Path]
 
 MINE = '''
 """Unscaled."""
@@ -35,17 +35,8 @@ def mine(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write("kernels/mine.py", MINE)
 
 
-ASKED = (
-    "check",
-    "kernels/mine.py",
-    "--case",
-    "plain/small",
-    "--case",
-    "bad_input/narrow_keys",
-    "--dtype",
-    "float32",
-    "--github",
-)
+CASES = ("--case", "plain/small", "--case", "bad_input/narrow_keys", "--dtype", "float32")
+ASKED = ("check", "kernels/mine.py", *CASES, "--github")
 
 
 @pytest.mark.slow
@@ -74,8 +65,7 @@ def test_a_failure_is_annotated_at_the_function_and_is_in_the_summary(
 
 def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
     says = "input validation: 9 keys with 7 values was accepted; the contract requires an error"
-    options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.FAILED, says)
-    outcomes = [Outcome(*options, reason=Reason.LENIENT)]
+    outcomes = [outcome("bad_input/keys", "failed", "attention/mine", detail=says, reason=Reason.LENIENT)]
 
     text = as_markdown(github.summary(outcomes, {}, {}))
     assert "| ➖ | `attention/mine` | cpu | 0/0 | 0 | 0 | 0 | 0 | 0 of 1 |" in text
@@ -94,13 +84,9 @@ def test_a_summary_that_cannot_be_written_is_one_line(
     )
 
 
-def outcome(**fields: object) -> Outcome:
-    usual = {"implementation": "attention/mine", "contract": "attention", "case": "plain/small", "dtype": "float32"}
-    return Outcome(**usual | {"device": "cpu", "status": "failed", "detail": "it is off"} | fields)
-
-
 def test_words_of_a_submission_begin_no_command_and_end_no_property() -> None:
-    hostile = outcome(status="error", detail="ValueError: 100%\n::set-output name=a::b\r\n::error::x", case="a,b=c/d:e")
+    detail = "ValueError: 100%\n::set-output name=a::b\r\n::error::x"
+    hostile = outcome("a,b=c/d:e", "error", "attention/mine", detail=detail)
 
     (line,) = github.errors([hostile], {"attention/mine": github.Place("a,b:c.py", 3)}, {})
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from builders import measured, outcome
-from commanded import Cli, Result
+from commanded import KERNELS, RIGHT, SUBMISSIONS, Cli, Result
 from msgspec.structs import replace
 from shards import stored as shard
 from stored import MACHINE, RUN, record
@@ -45,6 +45,7 @@ COMPUTED = {
     r"-?\b\d+\.\d+(e[+-]?\d+)?\b|\b\d+e[+-]?\d+\b": "<number>",
     r"\b\d+ (?=(s|ms|µs|MiB|KiB)\b)": "<number> ",
     r"(?<=^results/)[^/\n]+(?=/)": "<machine>",
+    r"(?<= ran )(\w+, )+and \d+ more": "<operators>",
 }
 """The same where something is computed and timed here."""
 
@@ -106,8 +107,9 @@ def test_a_command_prints_what_its_golden_file_holds(
         pytest.fail("\n".join(lines), pytrace=False)
 
 
-STYLES = (Path(__file__).parents[1] / "submissions" / "styles.py").read_text("utf-8")
-RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
+COPIED = ("signed.py", "styles.py", "wrong_where_features_meet.py")
+UNLIKE = "    if key.shape[-2] != value.shape[-2]:\n        {}\n    return"
+"""What a function does with keys and values of different lengths."""
 FILES = {
     "right.py": RIGHT,
     "unscaled.py": RIGHT.replace(" / query.shape[-1] ** 0.5", ""),
@@ -115,6 +117,22 @@ FILES = {
     "raising.py": "def attention(query, key, value):\n    raise RuntimeError('not today')\n",
     "crashing.py": "import os\ndef attention(query, key, value):\n    os.abort()\n",
     "hanging.py": "import time\ndef attention(query, key, value):\n    time.sleep(600)\n",
+    "unsteady.py": """import ctypes, time, torch
+print("imported")
+def attention(query, key, value, *, is_causal=False, scale=None):
+    print('{"implementation": "attention/forged"}')
+    if is_causal:
+        ctypes.string_at(0)
+    if scale == 0.5:
+        time.sleep(600)
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale)
+""",
+    "reading_outside.py": RIGHT.replace(
+        "    return",
+        UNLIKE.format("key = key.as_strided((*key.shape[:-2], 9, key.shape[-1]), key.stride(), key.storage_offset())"),
+    ),
+    "crashing_sometimes.py": "import os\n" + RIGHT.replace("    return", UNLIKE.format("os.abort()")),
+    "library.py": KERNELS,
     "importing.py": "1 / 0\ndef attention(query, key, value): ...\n",
     "flash.py": (
         "def flash(q, k, v, softmax_scale=None, causal=False, softcap=0.0, alibi_slopes=None):\n"
@@ -127,7 +145,7 @@ from attnsuite import implementation
 @implementation(lacks={"gqa": "no groups yet"}, conventions={"empty_row": {"bool_mask": "nan"}})
 def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=False, enable_gqa=False): ...
 ''',
-    "styles.py": STYLES,
+    **{name: (SUBMISSIONS / name).read_text("utf-8") for name in COPIED},
     "syntax.py": "def attention(query, key, value:\n",
     "two.py": "def one(q, k, v): ...\ndef other(q, k, v): ...\n",
     "nothing.py": "",
@@ -149,6 +167,7 @@ def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=Fal
     "mine.xml": "<project/>\n",
     "mine.txt": "mine",
     "gaps.txt": "plain/small: the scale is missing\n",
+    "lenient.txt": "bad_input/dropout_*: the caller checks\n",
     "foreign/README.md": "# My project\n",
     "foreign/audit.md": "# An audit of mine\n",
     "config.json": "[",

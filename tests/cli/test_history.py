@@ -1,7 +1,6 @@
 """`attnsuite history`: as text and JSON; runs of other folders and of commits are added to it."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from builders import RUN, measured, outcome
 from msgspec.structs import replace
 from stored import record
 
-from attnsuite.__main__ import main
 from attnsuite.model import Run
 
 NASTY = "attention/<b>\x1b[31m"
@@ -39,20 +37,11 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def said(monkeypatch, capsys, *arguments: object) -> tuple[int, str, str]:
-    """The exit status, and what the command line prints and complains of."""
-    monkeypatch.setattr(sys, "argv", ["attnsuite", "history", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    out, err = capsys.readouterr()
-    return int(end.value.code or 0), out, err
+def test_the_text_says_in_which_run_what_happened(results, cli):
+    result = cli("history", "--results", str(results))
 
-
-def test_the_text_says_in_which_run_what_happened(results, monkeypatch, capsys):
-    status, out, _ = said(monkeypatch, capsys, "--results", results)
-
-    assert status == 0
-    lines = [line.strip() for line in out.splitlines()]
+    assert result.status == 0
+    lines = [line.strip() for line in result.lines]
     assert lines[0] == f"{results}: 10 runs on 1 machine, 2026-01-01 to 2026-01-10"
     wrong, torch, slower = (
         lines.index(line)
@@ -65,19 +54,18 @@ def test_the_text_says_in_which_run_what_happened(results, monkeypatch, capsys):
     assert lines[-1] == lines[slower + 1], "series without a step are not listed"
 
 
-def test_no_name_can_command_a_terminal(results, monkeypatch, capsys):
+def test_no_name_can_command_a_terminal(results, cli):
     record(results, run(11), outcome("b", "failed", name=NASTY))
 
-    _, out, _ = said(monkeypatch, capsys, "--results", results)
+    out = cli("history", "--results", str(results)).out
 
     assert "attention/<b>\\x1b[31m on cpu: 0 of 1 tests failed → 1 of 1 tests fa" in out
     assert "\x1b" not in out
 
 
-def test_json_has_everything(results, monkeypatch, capsys):
-    _, out, _ = said(monkeypatch, capsys, "--format", "json", "--results", results)
+def test_json_has_everything(results, cli):
+    actual = json.loads(cli("history", "--format", "json", "--results", str(results)).out)
 
-    actual = json.loads(out)
     assert [run["id"] for run in actual["runs"]] == [f"r{day:02}" for day in range(1, 11)]
     (change,) = [change for series in actual["series"] for change in series["changes"]]
     assert (change["run"], change["verdict"]) == ("r08", "slower")

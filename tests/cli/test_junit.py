@@ -1,9 +1,9 @@
 """The file of `--junit` has the structure that its readers have in common, whatever a submission says."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import outcome
 from lxml import etree
 
 from attnsuite.cli import outputs
@@ -23,13 +23,10 @@ SAID = {
 
 def outcomes() -> list[Outcome]:
     results = [
-        Outcome("attention/mine", "attention", f"plain/{status}", "float32", "cpu", status, printed, seconds=1e-5)
+        outcome(f"plain/{status}", status, "attention/mine", detail=printed, seconds=1e-5)
         for status, printed in SAID.items()
     ]
-    known = Outcome(
-        "attention/a\x07", "attention", "plain/known", "float32", "cpu", Status.FAILED, "off", known="a-bug"
-    )
-    return [*results, known]
+    return [*results, outcome("plain/known", "failed", "attention/a\x07", detail="off", known="a-bug")]
 
 
 def test_every_status_has_its_element() -> None:
@@ -55,11 +52,9 @@ def test_every_status_has_its_element() -> None:
 
 
 def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
-    options = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
     says = "input validation: 9 keys with 7 values was accepted; the contract requires an error"
-    document = etree.fromstring(
-        outputs.junit_document([Outcome(*options, Status.FAILED, says, reason=Reason.LENIENT)], {})
-    )
+    accepted = outcome("bad_input/keys", "failed", "attention/mine", detail=says, reason=Reason.LENIENT)
+    document = etree.fromstring(outputs.junit_document([accepted], {}))
 
     SCHEMA.assertValid(document)
     (case,) = document.iter("testcase")
@@ -87,13 +82,3 @@ def test_an_empty_file_has_nothing_to_lose_to_junit_or_json(tmp_path: Path) -> N
         empty.write_bytes(b"\n")
         with pytest.raises(UsageError):
             outputs.refuse_foreign(empty, opening)
-
-
-def test_the_command_writes_it(write: Callable[[str, str], Path], status_of: Callable[..., object]) -> None:
-    file = write("mine.py", "def attention(query, key, value):\n    return value\n")
-
-    assert status_of("check", "mine.py", "--case", "plain", "--dtype", "float32", "--junit", "out.xml") == 1
-
-    document = etree.parse(file.with_name("out.xml"))
-    SCHEMA.assertValid(document)
-    assert f"attnsuite check {file} --case plain/" in next(document.iter("failure", "error")).text

@@ -1,20 +1,21 @@
 """`import attnsuite` gives the public names, light until they are used; `check` takes what the command line takes."""
 
+import runpy
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 import torch
+from commanded import HOME, RIGHT, SUBMISSIONS, Write
+from torch import nn
 
 import attnsuite
 from attnsuite.cli.requests import Check
 
-Write = Callable[[str, str], Path]
-RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
+STYLES = runpy.run_path(str(SUBMISSIONS / "styles.py"))
 
 
 def test_all_names_are_there_and_shown() -> None:
@@ -33,9 +34,6 @@ def test_it_is_light_until_it_is_used() -> None:
     done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True, cwd=HOME)
 
     assert done.stdout == "False\n"
-
-
-HOME = Path(attnsuite.__file__).parent.parent
 
 
 def test_a_file_is_checked_and_its_outcomes_are_data(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,3 +88,22 @@ def test_what_cannot_be_carried_out_raises(target: object, options: dict[str, ob
         attnsuite.check(target, **options)
 
     assert says in str(caught.value)
+
+
+def test_a_module_of_the_caller_s_is_in_training_mode_again_afterwards() -> None:
+    module = nn.Sequential(nn.Dropout(0.5), STYLES["Module"]())
+    module[0].eval()
+
+    outcomes = attnsuite.check(module[1], dtypes="float32", cases="plain/small")
+
+    assert [outcome.status for outcome in outcomes] == ["passed"]
+    assert (module.training, module[0].training, module[1].training) == (True, False, True)
+    assert module[1].dropout.training
+
+
+def test_a_class_can_be_checked_from_python_and_one_that_cannot_be_made_is_refused() -> None:
+    outcomes = attnsuite.check(STYLES["Plain"], cases="plain/small", dtypes=torch.float32)
+
+    assert [outcome.status for outcome in outcomes] == ["passed"]
+    with pytest.raises(attnsuite.UsageError, match="Made is a class that is made with width, heads"):
+        attnsuite.check(STYLES["Made"])

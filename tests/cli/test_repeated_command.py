@@ -1,16 +1,10 @@
 """The command that is printed below a failure repeats exactly that test, for every kind of target."""
 
 import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from attnsuite.__main__ import main
-
-Write = Callable[[str, str], Path]
-Command = Callable[..., tuple[object, str]]
+from commanded import Cli, Result, Write
 
 MODEL = """
 import attnsuite.implementations.transformer.eager as eager
@@ -40,21 +34,6 @@ NARROW = "--case plain/usual --dtype float32"
 
 
 @pytest.fixture
-def attnsuite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs the command in this process, in tmp_path: its exit status, and what it prints."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[object, str]:
-        monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        return end.value.code or 0, printed.out + printed.err
-
-    return run
-
-
-@pytest.fixture
 def mine(write: Write) -> None:
     """Files of one's own, each with a mistake."""
     for place in ("mine.py", "c++/mine.py"):
@@ -74,9 +53,9 @@ def installed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(site))
 
 
-def printed(text: str) -> list[str]:
+def printed(result: Result) -> list[str]:
     """The one command that a check printed, as the words after `attnsuite`."""
-    (line,) = [line for line in text.splitlines() if line.startswith("      attnsuite ")]
+    (line,) = [line for line in result.lines if line.startswith("      attnsuite ")]
     return shlex.split(line)[1:]
 
 
@@ -84,6 +63,8 @@ def printed(text: str) -> list[str]:
     "command",
     [
         "chunked.py --case plain/small --dtype float32",
+        f"mine.py {NARROW}",
+        f"mine.py:transformer {NARROW}",
         f"mine:transformer --contract transformer {NARROW} --isolate --time-limit 20",
         f"c++/mine.py:transformer+zeros:attention --contract transformer {NARROW} --device cpu",
         f"mine.py+chunked --contract transformer {NARROW}",
@@ -91,15 +72,14 @@ def printed(text: str) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("mine")
-def test_the_printed_command_repeats_the_test(attnsuite: Command, command: str) -> None:
-    status, output = attnsuite("check", *command.split())
+def test_the_printed_command_repeats_the_test(cli: Cli, command: str) -> None:
+    result = cli("check", *command.split())
 
-    assert status == 1
-    assert (
-        f"0 of 1 passed, 1 {'failed' if '--contract' not in command and 'transformer' not in command else 'error'}"
-        in output
-    )
-    assert attnsuite(*printed(output)) == (status, output)
+    assert result.status == 1
+    assert f"0 of 1 passed, 1 {'failed' if 'plain/small' in command else 'error'}" in result.out
+    again = printed(result)
+    assert "--contract" not in again, "the function's name says it"
+    assert cli(*again) == result
 
 
 @pytest.mark.parametrize(
@@ -111,39 +91,23 @@ def test_the_printed_command_repeats_the_test(attnsuite: Command, command: str) 
     ],
 )
 @pytest.mark.usefixtures("installed")
-def test_a_registered_name_is_enough_to_repeat_a_test(attnsuite: Command, command: str, words: list[str]) -> None:
-    status, output = attnsuite("check", *command.split(), *NARROW.split())
+def test_a_registered_name_is_enough_to_repeat_a_test(cli: Cli, command: str, words: list[str]) -> None:
+    result = cli("check", *command.split(), *NARROW.split())
 
-    again = printed(output)
-    assert status == 1
+    again = printed(result)
+    assert result.status == 1
     assert again[1:] == [*words, *NARROW.split()]
-    assert attnsuite(*again) == (status, output)
+    assert cli(*again) == result
 
 
 @pytest.mark.slow
-def test_a_failed_import_is_repeated_with_all_options(attnsuite: Command, write: Write, tmp_path: Path) -> None:
+def test_a_failed_import_is_repeated_with_all_options(cli: Cli, write: Write, tmp_path: Path) -> None:
     file = write("bad.py", "1/0\ndef attention(query, key, value): ...")
     options = ["--case", "plain", "--case", "causal/*", "--dtype", "float32"]
 
-    status, output = attnsuite(
-        "check", "bad.py", *options, "--time-limit", "7", "--junit", "out.xml", "--results", "out"
-    )
+    result = cli("check", "bad.py", *options, "--time-limit", "7", "--junit", "out.xml", "--results", "out")
 
     words = ["check", str(file), "--time-limit", "7", *options]
-    assert status == 1
-    assert printed(output) == words
+    assert result.status == 1
+    assert printed(result) == words
     assert shlex.join(["attnsuite", *words]) in (tmp_path / "out.xml").read_text()
-
-
-@pytest.mark.parametrize("target", ["mine.py", "mine.py:transformer"])
-def test_a_function_named_like_a_contract_is_tested_as_that(attnsuite: Command, write: Write, target: str) -> None:
-    write("mine.py", MODEL)
-
-    status, output = attnsuite("check", target, "--case", "plain/usual", "--dtype", "float32")
-
-    assert status == 1
-    assert "transformer/mine" in output
-    assert "RuntimeError: not today" in output
-    command = next(line for line in output.splitlines() if line.strip().startswith("attnsuite check"))
-    assert "mine.py" in command
-    assert "--contract" not in command, "its name says it again"

@@ -10,31 +10,12 @@ from pathlib import Path
 
 import pytest
 from commanded import environment, start, wait_for_lines
+from processes import committed
 
 from attnsuite.cli import run as running
-from attnsuite.cli.run import Job
-from attnsuite.model import Outcome, Status
-from attnsuite.results import RunWriter, read_machine
+from attnsuite.results import read_machine
 
 StatusOf = Callable[..., object]
-BLEU = ("run", "bleu/eager", "--results", "results", "--jobs", "1")
-
-
-def interrupted(job: Job, writer: RunWriter, again: object) -> None:
-    """Stops a run after its first result."""
-    writer.write(Outcome("bleu/eager", "bleu", "plain/usual", "float32", "cpu", Status.PASSED, seconds=0.1))
-    raise KeyboardInterrupt
-
-
-def test_an_interrupted_run_prints_how_many_results_are_stored(
-    status_of: StatusOf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(running, "_done", interrupted)
-
-    assert status_of(*BLEU) == 130
-    assert "interrupted: results stored: 1; run the same command to resume" in capsys.readouterr().err
-    assert status_of(*BLEU) == 130
-    assert re.search(r"resuming the run of \S+: 1 outcomes and 0 measurements are stored", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("targets", "sampled"), [(["flex", "loops"], "attention/flex ("), (["loops"], "")])
@@ -54,9 +35,7 @@ def test_a_changed_checkout_is_recognised(tmp_path: Path) -> None:
     (results / "rows").write_text("1")
 
     assert not running.differs(results), "this is no checkout"
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
-        subprocess.run([*git, *words], check=True)
+    committed(tmp_path)
     assert not running.differs(results)
     (results / "rows").write_text("2")
     assert running.differs(results)

@@ -1,45 +1,21 @@
 """`--shard i/n`: parts that together are the whole, have folders of their own, and do not run again."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from commanded import KERNEL, Write, outcomes_in
 
-import attnsuite
 from attnsuite.benchmark import Request
 from attnsuite.contracts import contract
 from attnsuite.model import Shard
 
 Status = Callable[..., object]
-Write = Callable[[str, str], Path]
-HOME = Path(attnsuite.__file__).parent.parent
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 ASKED = ("--case", "plain", "--case", "causal", "--case", "scale", "--dtype", "float32")
-KERNEL = """
-    import torch
-
-    def attention(query, key, value, *, is_causal=False, scale=None):
-        scores = (query.shape[-1] ** -0.5 if scale is None else scale) * query @ key.mT
-        if is_causal:
-            scores = scores.masked_fill(~torch.ones_like(scores).bool().tril(), float("-inf"))
-        return scores.softmax(-1) @ value
-    """
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
-
-
-def outcomes_in(file: Path) -> list[tuple[str, str]]:
-    return [(row["case"], row["status"]) for row in map(json.loads, file.read_text().splitlines())]
 
 
 def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of: Status, tmp_path: Path) -> None:
@@ -108,26 +84,3 @@ def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
     assert counts[0] == counts[1]
     names = [{table.workload.name for table in part} for part in parts]
     assert sum(map(len, names)) == len(set().union(*names))
-
-
-@pytest.mark.slow
-def test_a_killed_shard_goes_on_with_what_was_in_flight(write: Write, tmp_path: Path) -> None:
-    write("mine.py", KERNEL.replace("return", "__import__('time').sleep(0.05); return"))
-    words = [sys.executable, "-m", "attnsuite", "check", str(tmp_path / "mine.py"), "--case", "plain"]
-    command = [*words, "--results", str(tmp_path / "results"), "--shard", "1/1"]
-    around = {**os.environ, "PYTHONPATH": str(HOME)}
-
-    def journal() -> list[str]:
-        results = list((tmp_path / "results").glob("*/*/*/outcomes.jsonl"))
-        return results[0].read_text().splitlines() if results else []
-
-    running = subprocess.Popen(command, cwd=tmp_path, env=around, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(journal()) < 3 and running.poll() is None:
-        time.sleep(0.02)
-    running.send_signal(signal.SIGKILL)
-    assert running.wait() == -signal.SIGKILL
-    count = len(journal())
-    done = subprocess.run(command, cwd=tmp_path, env=around, capture_output=True, text=True, check=False, timeout=240)
-
-    assert done.returncode == 0, done.stderr
-    assert f": {count} outcomes and 0 measurements are stored" in done.stderr

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-from commanded import Cli, Write
+from commanded import RIGHT, Cli, Write
 
 from attnsuite import load_results
 
-RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
 ASKED = """
 shards = 2
 results = "out"
