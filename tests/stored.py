@@ -1,8 +1,9 @@
 """What the tests of the store have in common: records, a folder in tmp_path, and processes that are killed."""
 
-import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from builders import outcome as outcome
@@ -63,25 +64,18 @@ def read(results: Path) -> MachineRecord:
     return read_machine(results, MACHINE.name)
 
 
-def in_child(results: Path, program: str) -> subprocess.Popen[str]:
-    """A process that runs a program which may have a writer open on the folder, and says when it is ready."""
+@contextmanager
+def killed_at_the_end(results: Path, program: str) -> Iterator[None]:
+    """A process that has run a program, which may have a writer open on the folder, and is killed at the end."""
     head = f"""
 import os, sys, time
 sys.path[:0] = {[str(Path(__file__).parent)]!r}
 from stored import *
 results = Path({str(results)!r})
-def ready(*_):
-    print("ready", flush=True)
-    time.sleep(60)
 """
-    return subprocess.Popen([sys.executable, "-c", head + program], stdout=subprocess.PIPE, text=True)
-
-
-def killed_when_ready(results: Path, program: str) -> None:
-    """Run such a program and kill it with SIGKILL when it says that it is ready."""
-    child = in_child(results, program)
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    child.stdout.close()
+    command = [sys.executable, "-c", f"{head}{program}\nprint('ready', flush=True)\ntime.sleep(60)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        yield
+        child.kill()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from processes import committed, git
 
 from attnsuite import machine
 from attnsuite.machine import nvml
@@ -126,19 +127,11 @@ def test_commit_is_dirty_when_anything_but_results_differs(tmp_path, monkeypatch
         monkeypatch.delenv(name)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
 
-    def git(*arguments):
-        subprocess.run(
-            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-            check=True,
-            capture_output=True,
-        )
-
-    git("init")
+    git(tmp_path, "init")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "code.py").write_text("pass\n")
     assert machine.commit(tmp_path) == ""  # no commit yet
-    git("add", ".")
-    git("commit", "-m", "first")
+    committed(tmp_path)
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "README.md").write_text("new\n")
 

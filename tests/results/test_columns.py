@@ -7,6 +7,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -120,6 +121,7 @@ OWN = {
 WORDS = {str: "text", bool: "boolean", int: "integer", float: "number", tuple: "list", (Mapping, Struct): "object"}
 
 
+@cache
 def notes(struct: type) -> dict[str, str]:
     """The notes below the fields in the source of a struct."""
     (definition,) = ast.parse(inspect.getsource(struct)).body

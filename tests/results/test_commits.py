@@ -1,12 +1,11 @@
 """Results at a commit are read from git, even if the folder has changed or is gone."""
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from processes import committed, git
 from stored import MACHINE, RUN, outcome, record
 
 from attnsuite.model import UsageError
@@ -14,28 +13,9 @@ from attnsuite.results import read
 from attnsuite.results.commits import results_at, results_of, split
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """The output of git, with a fixed author."""
-    names = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments],
-        capture_output=True, text=True, check=True, env={**os.environ, **names, **alone},
-    )  # fmt: skip
-    return done.stdout.strip()
-
-
-def committed(repository: Path, message: str) -> str:
-    """Commit all that is there, and return the commit."""
-    git(repository, "add", "-A")
-    git(repository, "commit", "-q", "-m", message)
-    return git(repository, "rev-parse", "HEAD")
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with one run in results/, of which archives are to leave out results."""
-    git(tmp_path, "init", "-q")
     (tmp_path / ".gitattributes").write_text("results export-ignore\n")
     record(tmp_path / "results", RUN, outcome("a"))
     committed(tmp_path, "one")

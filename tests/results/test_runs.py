@@ -15,8 +15,7 @@ from stored import (
     SECOND,
     THIRD,
     folder,
-    in_child,
-    killed_when_ready,
+    killed_at_the_end,
     measurement,
     names,
     outcome,
@@ -208,15 +207,9 @@ def test_a_run_of_another_request_is_not_resumed(tmp_path, changed):
 
 
 def test_a_run_that_is_killed_loses_no_row_that_was_written(tmp_path):
-    killed_when_ready(
-        tmp_path,
-        """
-writer = open_run(results, RUN)
-for number in range(50):
-    writer.write(outcome(f"case/{number:02}"))
-ready()
-""",
-    )
+    rows = 'for number in range(50):\n    writer.write(outcome(f"case/{number:02}"))'
+    with killed_at_the_end(tmp_path, f"writer = open_run(results, RUN)\n{rows}"):
+        pass
 
     assert len(read(tmp_path).outcomes) == 50
     with open_run(tmp_path, RUN) as writer:
@@ -253,14 +246,10 @@ def test_a_run_that_is_killed_while_it_is_finished_is_resumed(tmp_path, monkeypa
 
 
 def test_a_second_writer_is_refused_until_the_first_ends_or_is_killed(tmp_path):
-    child = in_child(tmp_path, "writer = open_run(results, RUN)\nready()")
-    assert child.stdout.readline() == "ready\n"
-    with pytest.raises(UsageError, match="another attnsuite is writing"):
+    refused = pytest.raises(UsageError, match="another attnsuite is writing")
+    with killed_at_the_end(tmp_path, "writer = open_run(results, RUN)"), refused:
         open_run(tmp_path, SECOND)
 
-    child.kill()
-    child.wait()
-    child.stdout.close()
     open_run(tmp_path, SECOND).close()
     assert not (folder(tmp_path) / ".lock").exists()
 
