@@ -12,6 +12,7 @@ from builders import NASTY, RUN, measured, outcome, recorded, run, without_time
 
 from attnsuite.model import ContractFacts, Facts, FindingFacts, WorkloadFacts
 from attnsuite.report import outdated_pages, pages, write_report
+from attnsuite.report.index import first_mistake
 from attnsuite.report.report_page import GROUPS, group_of, report_text
 from attnsuite.report.timed import tables_of
 
@@ -201,3 +202,15 @@ def test_the_index_names_the_status_of_failures(tmp_path):
     text = pages(tmp_path, {MACHINE: recorded({"r1": rows}, [HERE])})["README.md"]
 
     assert "| `mine` | 0/2 | 1 failed, 1 error |" in text
+
+
+def test_the_first_diagnosed_failure_names_the_mistake():
+    details = (
+        "output[0] is 1, should be 2",
+        'equals "divides_by_width": the scores are divided by d',
+        'equals "unscaled"',
+    )
+    passed, *failed = outcome(detail=details[-1]), *(outcome(status="failed", detail=detail) for detail in details)
+
+    assert first_mistake([passed, *failed]) == "divides_by_width"
+    assert first_mistake([passed, failed[0]]) == ""

@@ -100,47 +100,10 @@ def test_several_implementations_that_refuse_all_bad_input_have_no_line_for_it()
     ]
 
 
-def test_the_outcome_of_bad_input_alone_is_input_validation():
-    assert summary_lines([outcome("bad_input/a"), accepted()]) == [
-        "attention/loops  1 of 2 tests of input validation passed",
-        "  input validation: 1 of 2 bad inputs are refused (-v lists the others)",
-    ]
-
-
-def test_passed_input_validation_comes_before_unsupported_tests():
-    first, *_ = summary_lines([outcome("bad_input/a"), accepted(), outcome("bad_input/c", "unsupported")])
-
-    assert first == "attention/loops  1 of 2 tests of input validation passed; 1 more unsupported"
-
-
-def test_reasons_of_unsupported_tests_are_listed():
-    outcomes = [
-        outcome("ok"),
-        *(outcome(f"m/{number}", "unsupported", detail="takes no attn_mask") for number in range(3)),
-        outcome("c", "unsupported", detail="takes no is_causal"),
-    ]
-    many = [outcome(f"m/{number}", "unsupported", detail=f"lacks {number}") for number in range(10)]
-
-    assert summary_lines(outcomes, reasons=True) == [
-        "attention/loops  1 of 1 passed; 4 more unsupported",
-        "  3 × unsupported: takes no attn_mask",
-        "  1 × unsupported: takes no is_causal",
-    ]
-    assert len(summary_lines(many, reasons=True)) == 10
-    assert summary_lines(many, reasons=True)[-1] == "  2 × unsupported for 2 other reasons"
-    assert summary_lines(outcomes) == ["attention/loops  1 of 1 passed; 4 more unsupported"]
-
-
 def test_summary_names_the_device_where_there_are_several():
     lines = summary_lines([outcome(), outcome(device="cuda")])
 
     assert [line.split("  ")[0] for line in lines] == ["attention/loops on cpu", "attention/loops on cuda", "2 in all"]
-
-
-def test_summary_has_no_control_characters():
-    text = "\n".join(summary_lines([outcome(case, "failed", case, detail=case) for case in NASTY if case]))
-
-    assert not any(not c.isprintable() for c in text.replace("\n", ""))
 
 
 # A benchmark
@@ -234,9 +197,3 @@ def test_a_long_message_loses_its_explanation_and_keeps_its_number():
     assert line.startswith('  1 × failed: equals "unscaled": the scores')
     assert line.endswith(f"…; {number}")
     assert len(line) <= 410
-
-
-def test_unsupported_tests_are_counted_separately():
-    assert summary_lines([outcome("a", "unsupported"), outcome("b", "unsupported")]) == [
-        "attention/loops  2 unsupported"
-    ]

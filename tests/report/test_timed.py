@@ -2,8 +2,8 @@
 
 import pytest
 from builders import BASELINES, measured, without_time
-from pages import about_all
 
+from attnsuite.model import EVERY_CASE
 from attnsuite.model.rows import METER_ERROR
 from attnsuite.report import timed
 from attnsuite.report.timed import ANOTHER_RUN, natural, tables
@@ -20,6 +20,12 @@ def test_a_verdict_in_words(seconds, verdict, words):
 
     assert (row.verdict, timed.verdict(row)) == (verdict, words)
     assert timed.verdict(_row(table, "matmul")) == "baseline"
+
+
+def about_all(name="jax_nn", status="missing", detail="No module named 'jax'"):
+    """A row about all workloads of an implementation."""
+    every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
+    return without_time(name, status, detail, EVERY_CASE, **every)
 
 
 def _row(table, name):
