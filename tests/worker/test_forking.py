@@ -44,14 +44,6 @@ def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_wei
         assert int(told(weighed, "frozen").removeprefix("RuntimeError: ")) > 100_000
 
 
-def test_nobody_is_started_otherwise_because_a_server_was_killed() -> None:
-    with Worker(TELLS) as worker:
-        server = parent_of(worker)
-        os.kill(server, signal.SIGKILL)
-        with Worker(TELLS) as another:
-            assert parent_of(another) not in (server, os.getpid())
-
-
 @pytest.mark.slow
 def test_servers_that_are_forgotten_serve_those_they_have_and_no_others() -> None:
     with Worker(TELLS) as earlier:

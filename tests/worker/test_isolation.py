@@ -107,14 +107,6 @@ def test_a_mechanism_stops_an_attack_that_succeeds_without_it(
     assert "done" in succeeded, "else the attack proves nothing"
 
 
-def test_what_a_stopped_attack_was_aimed_at_is_as_it_was(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "there").write_text("ours")
-    worker = start()
-    needs(worker, MOUNT)
-    findings(worker, "write", tmp_path)
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"there": "ours"}
-
-
 def test_landlock_alone_keeps_the_memory_of_others_from_being_read(start: Start) -> None:
     worker = start(PID, MOUNT, NETWORK, "no capabilities")
     needs(worker, "Landlock")
@@ -239,12 +231,6 @@ def test_the_cores_that_it_was_given_are_not_left(start: Start) -> None:
     assert findings(worker, "take_cores") == [every[0]]
     worker.move([every[-1]])
     assert findings(worker, "take_cores") == [every[-1]]
-
-
-def test_leaving_while_it_is_imported_is_an_outcome(start: Start) -> None:
-    crash = start(target=str(SUBMISSIONS / "hostile_import.py") + ":attention").ready()
-    assert isinstance(crash, Crash)
-    assert crash.how == "exit status 0"
 
 
 @pytest.mark.parametrize("lacking", [(), (MOUNT, "Landlock")], ids=["mounted", "a folder"])

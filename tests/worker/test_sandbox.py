@@ -28,7 +28,6 @@ from attnsuite.worker.sandbox import (
     seccomp,
 )
 from attnsuite.worker.sandbox.mechanism import make_space, works
-from attnsuite.worker.sandbox.processes import descendants
 from attnsuite.worker.sandbox.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
 
 ALL = [mechanism.name for mechanism in MECHANISMS]
@@ -180,11 +179,6 @@ def test_a_worker_has_the_caches_that_the_user_names_and_no_others(tmp_path: Pat
     remove(folder)
     assert not folder.exists()
     assert cache.is_dir()
-
-
-def test_descendants_are_found() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert child.pid in descendants(os.getpid())
 
 
 def _process(folder: Path, number: int, pages: int, shares: str | None = None) -> None:
