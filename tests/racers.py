@@ -13,6 +13,8 @@ from attnsuite.benchmark.entry import Entry, ProofTimes, Sample
 from attnsuite.benchmark.measure.messages import NoResult, OutputRows, PreparedTask
 from attnsuite.benchmark.race import race as race_of
 
+CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
+"""Ceilings of no machine: to measure real ones takes seconds."""
 Asked = tuple[str, str, Any]
 """The name of a participant, the verb of a request, and its argument."""
 

@@ -24,6 +24,7 @@ from attnsuite.model import Outcome, Status, UsageError
 from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")
+X = Declaration("attention", "x", "x", file="/nowhere.py")
 
 
 def failed(name: str, case: str, dtype: str = "float32", **more: Any) -> Outcome:
@@ -42,9 +43,8 @@ def refusal(passed: Callable[..., list[Outcome]]) -> Refusal:
     """Says why the gate refuses one with these outcomes, and by which finding."""
 
     def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> NoResult | None:
-        declaration = Declaration("attention", "x", "x", file="/nowhere.py")
         gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": passed("attention/x", *outcomes)})
-        gate.test([declaration], [("float32", features)])
+        gate.test([X], [("float32", features)])
         return gate.refusal("attention/x", dtype, features)
 
     return of
@@ -103,9 +103,6 @@ class FakeCheck:
 def gate_of(monkeypatch: pytest.MonkeyPatch, check: FakeCheck, time_limit: float = 60.0) -> Gate:
     monkeypatch.setattr("attnsuite.conformance.session.Session.check", lambda *_: check)
     return Gate(CONTRACT, "cpu", time_limit)
-
-
-X = Declaration("attention", "x", "x", file="/nowhere.py")
 
 
 def test_each_case_is_tested_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,11 +247,10 @@ def test_an_interrupt_ends_the_tests_soon(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_tested_sample_suffices() -> None:
-    declaration = Declaration("attention", "x", "x", file="/nowhere.py")
     earlier = [Outcome("attention/x", "attention", "plain/small", "float32", "cpu", Status.PASSED)]
     gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": earlier}, sampled=["attention/x"])
 
-    gate.test([declaration], [("float32", FORWARD)])
+    gate.test([X], [("float32", FORWARD)])
 
     assert (gate.wanted, gate.outcomes("attention/x")) == (1, earlier)
     assert gate.refusal("attention/x", "float32", FORWARD) is None

@@ -16,7 +16,7 @@ from workers import LINUX, SUBMISSIONS
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.connection import RemoteBench, no_result
-from attnsuite.benchmark.entry import Sample
+from attnsuite.benchmark.entry import ProofTimes, Sample
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import CallMemory, Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant, all_ready, is_approximate
@@ -29,6 +29,7 @@ from attnsuite.worker import Crash, Ready, Timeout, Worker, forkserver
 from attnsuite.worker.sandbox import detected
 
 NAMELESS = Declaration("attention", "x", "x")
+JOB = Job("attention", "documents/one-sentence", "float32", "forward")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
     participant = start(SUBMISSIONS / "starts_helpers.py")
     assert participant.used() == 0.0
 
-    participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
+    participant.prepare(JOB)
 
     assert participant.used() >= 0.5
 
@@ -134,7 +135,7 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
 def test_who_is_timed_cannot_take_back_its_limit_of_memory(start: Start) -> None:
     participant = start(SUBMISSIONS / "lifts_its_limit.py", trusted=False)
 
-    answer = participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
+    answer = participant.prepare(JOB)
 
     assert isinstance(answer, NoResult)
     assert answer.detail == "RuntimeError: the limit stays"
@@ -159,12 +160,11 @@ def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
 def test_two_processes_take_samples_in_turns_each_forked_from_what_lies_elsewhere(start: Start) -> None:
     participant = start("attention/matmul")
     participant.in_processes = 2
-    job = Job("attention", "documents/one-sentence", "float32", "forward")
     participant.start()
 
     assert participant.ready() is None
-    assert isinstance(participant.prepare(job), PreparedTask)
-    assert participant.prepare_others(job) is None
+    assert isinstance(participant.prepare(JOB), PreparedTask)
+    assert participant.prepare_others(JOB) is None
     for process in (0, 1):
         participant.take_turn(process)
         assert isinstance(participant.sample(2_000_003, 1), Sample)
@@ -187,10 +187,9 @@ def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: 
     )
     participant = start(file)
     participant.in_processes = 2
-    job = Job("attention", "documents/one-sentence", "float32", "forward")
 
-    assert isinstance(participant.prepare(job), PreparedTask)
-    failed = participant.prepare_others(job)
+    assert isinstance(participant.prepare(JOB), PreparedTask)
+    failed = participant.prepare_others(JOB)
 
     assert failed is not None
     assert (failed.status, failed.detail) == ("error", "in another process of its own: ValueError: not twice")
@@ -210,6 +209,27 @@ def test_rows_say_which_process_took_a_sample_and_a_whole_profile_is_timed_in_tw
     assert (Request().in_processes, Request(("ladder",)).in_processes) == (2, 1)
     assert Request(shapes=("l=16",)).in_processes == 1
     assert "2 processes" in request.words
+
+
+@LINUX
+@pytest.mark.parametrize("trusted", [True, False])
+def test_each_answer_on_secret_numbers_has_its_time_and_one_comes_along(
+    start: Start, write: Callable[[str, str], Path], trusted: bool
+) -> None:
+    kernel = "    time.sleep(0.02)\n    return torch.nn.functional.scaled_dot_product_attention(query, key, value)\n"
+    file = write("slow.py", f"import time\nimport torch\n\n\ndef attention(query, key, value):\n{kernel}")
+    participant, numbers = start(file, trusted=trusted), SECRET_NUMBERS[77:82]
+    assert isinstance(participant.prepare(JOB), PreparedTask)
+
+    answer = participant.proof_times(numbers, numbers[3], warm=2)
+
+    assert isinstance(answer, ProofTimes), answer
+    assert (len(answer.seconds), len(answer.idle)) == (5, 5)
+    assert min(answer.seconds) >= 0.02 > min(answer.idle) > 0
+    rows, found = {"output": list(range(6))}, {"output": answer.rows["output"]}
+    verdict = contract(JOB.contract).workload(JOB.workload).verdict
+    assert verdict("float32", "forward", numbers[3], rows, found).status == "passed"
+    assert verdict("float32", "forward", numbers[2], rows, found).status == "failed"
 
 
 # Where things lie
@@ -239,51 +259,26 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
     assert begun() <= expected, "nothing was started beside it"
 
 
-@pytest.mark.parametrize(("backward", "said"), [(False, "ImportError: sympy is not there"), (True, "")])
-def test_what_gradients_need_is_imported_ahead_only_where_they_are_timed(
-    backward: bool, said: str, write: Callable[[str, str], Path]
+@LINUX
+@pytest.mark.parametrize(
+    ("module", "backward", "there"),
+    [
+        ("sympy", False, False),  # 0.4 s, for gradients alone
+        ("sympy", True, True),
+        ("attnsuite.contracts.attention.workloads", False, True),
+    ],
+)
+def test_what_timed_calls_need_is_imported_once_for_all_and_nothing_more(
+    module: str, backward: bool, there: bool, write: Callable[[str, str], Path]
 ) -> None:
-    """It takes 0.4 s, which whoever times forward calls does not wait for."""
-    file = write(
-        "looks.py",
-        """
-        import sys
-
-        if "sympy" not in sys.modules:
-            raise ImportError("sympy is not there")
-
-        def attention(query, key, value): ...
-        """,
-    )
+    """Each process would import it before its first call, one after the other."""
+    file = write("looks.py", f"import sys\nraise ImportError({module!r} in sys.modules)\ndef attention(q, k, v): ...\n")
     request = Request(("documents/one-sentence",), backward=backward)
     bench = Benchmark(contract("attention"), registry.find([str(file)]), request)
     with ExitStack() as stack:
         _, unready, _ = all_ready(bench._started(1, stack), bench.contract, bench.implementations, stack)
 
-        assert [failed.detail for failed in unready.values()] == ([said] if said else [])
-
-
-@LINUX
-def test_what_workloads_need_is_imported_once_for_all_who_are_timed(write: Callable[[str, str], Path]) -> None:
-    """Each process would import it before its first call, one after the other."""
-    file = write(
-        "looks.py",
-        """
-        import sys
-
-        room = "attnsuite.contracts.attention.workloads"
-        raise ImportError(f"{room}: {room in sys.modules}")
-
-        def attention(query, key, value): ...
-        """,
-    )
-    bench = Benchmark(contract("attention"), registry.find([str(file)]), Request(("documents/one-sentence",)))
-    with ExitStack() as stack:
-        _, unready, _ = all_ready(bench._started(1, stack), bench.contract, bench.implementations, stack)
-
-        assert [failed.detail for failed in unready.values()] == [
-            "ImportError: attnsuite.contracts.attention.workloads: True"
-        ]
+        assert [failed.detail for failed in unready.values()] == [f"ImportError: {there}"]
 
 
 def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +316,7 @@ def test_it_is_woken_once_for_a_sample_and_not_while_a_clock_runs(
 ) -> None:
     """What a walled one has started is searched for then, which takes longer than a short sample may be off."""
     participant, woken = start(SUBMISSIONS / "honest.py"), list[Worker]()
-    prepared = participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
+    prepared = participant.prepare(JOB)
     assert isinstance(prepared, PreparedTask)
     resume = Worker.resume
     monkeypatch.setattr(Worker, "resume", lambda self: (woken.append(self), resume(self)))

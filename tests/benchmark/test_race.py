@@ -104,10 +104,10 @@ def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
         assert found.excerpt is not None
         return asked(log, "sample").index(found.excerpt.number)
 
-    kept = Counter(map(kept_of, range(2400)))
+    kept = Counter(map(kept_of, range(1200)))
 
     assert set(kept) == set(range(12))
-    chi_squared = sum((count - 200) ** 2 / 200 for count in kept.values())
+    chi_squared = sum((count - 100) ** 2 / 100 for count in kept.values())
     assert chi_squared < 31.3, "one of 1,000 fair choices would exceed this (11 degrees of freedom)"
 
 

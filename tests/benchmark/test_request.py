@@ -26,14 +26,10 @@ TINY = "documents/one-sentence"
     ("asked", "says"),
     [
         ({"device": "tpu"}, "unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
-        ({"profile": "fast"}, "unknown profile 'fast'; there are: quick, standard, gpu, full"),
-        ({"cache": "warm"}, "the cache is 'warm'; expected hot or cold"),
-        ({"budget": 0.0}, "the budget is 0; expected a number of seconds above 0"),
         ({"budget": math.nan}, "the budget is nan; expected a number of seconds above 0"),
         ({"budget": math.inf}, "the budget is inf; expected a number of seconds above 0"),
         ({"time_limit": -1.0}, "the time limit is -1; expected a number of seconds above 0"),
         ({"threads": (0,)}, "--threads 0 is out of range; this machine has 1 to "),
-        ({"threads": (1, 10_000)}, "--threads 10000 is out of range; this machine has 1 to "),
     ],
 )
 def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any], says: str) -> None:
@@ -45,9 +41,7 @@ def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any],
     ("asked", "says"),
     [
         ({"workloads": ("nosuch",)}, "no workload of attention matches 'nosuch'; groups are: documents, vit, decode, "),
-        ({"workloads": ("laddr",)}, "no workload of attention matches 'laddr'; did you mean ladder? groups are: "),
         ({"workloads": ("flash",)}, "flash/512-e64, .*: not timed on cpu"),
-        ({"workloads": ("ladder/64k",), "profile": "quick"}, "ladder/64k: not in the profile quick, but in "),
     ],
 )
 def test_unknown_workloads_are_refused_in_one_line(asked: dict[str, Any], says: str) -> None:
@@ -58,15 +52,8 @@ def test_unknown_workloads_are_refused_in_one_line(asked: dict[str, Any], says: 
 @pytest.mark.parametrize(
     ("shape", "says"),
     [
-        (
-            "b=99999999999,h=99999,l=9999999,e=99999",
-            "its inputs take more than 8.59e+09 GiB in float32; a process that ",
-        ),
         ("l=4294967296,e=1,mask=float", "its inputs take more than 8.59e+09 GiB in float32; a process that is timed "),
-        (
-            "h=4,l=1048576,e=64",
-            "its inputs take 3 GiB in float32; a process that is timed may take 2 GiB; choose smaller ",
-        ),
+        ("h=4,l=1048576,e=64", "its inputs take 3 GiB in float32; a process that is timed may take 2 GiB; choose "),
     ],
 )
 def test_a_shape_beyond_memory_is_refused_with_its_size_and_the_limit(

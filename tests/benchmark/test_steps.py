@@ -6,15 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from racers import CEILINGS
 
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
 from attnsuite.model import Measurement, Outcome, Status
-
-CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
-"""Those of no machine: to measure real ones takes seconds."""
-
 
 LAYER = "multi_head_attention"
 HEAD = f"from attnsuite.implementations.{LAYER}.split_heads import {LAYER} as split_heads\n"

@@ -20,7 +20,6 @@ from attnsuite.benchmark.measure.messages import (
     RoundInputs,
     SampleTime,
     decode,
-    encode,
 )  # fmt: skip
 from attnsuite.model import Status
 from attnsuite.model.rows import METERS
@@ -84,26 +83,6 @@ def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, A
 
 def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
     assert decode(Acknowledgement, None) == NoResult(Status.CRASHED, "invalid reply: None")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        PreparedTask({"factory": 0.5}, 1.0, 0.1, 0.001, 5),
-        RoundInputs(0.0),
-        SampleTime(1e-9, 0.0),
-        CallMemory({**NOTHING, "retained": 1.5, "driver": None}, ""),
-        OutputRows({"output": torch.ones(1)}),
-        Ceilings({"flops": 1e12}),
-        ReplyLayout([("output", "float32", [6, 2])]),
-        Acknowledgement(),
-        NoResult(Status.ERROR, "ValueError"),
-    ],
-)
-def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
-    kind = Acknowledgement if isinstance(answer, NoResult) else type(answer)
-
-    assert decode(kind, encode(answer)) == answer
 
 
 def test_of_a_failure_nothing_is_believed_but_status_and_detail() -> None:
