@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commanded import SUBMISSIONS, environment
 
 pytest.importorskip("onnxscript")
 import onnx
@@ -31,7 +32,6 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 SHAPES = shapes(CONFIG)
 NEWEST = onnx.defs.onnx_opset_version()
-SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
 
 @pytest.fixture
@@ -303,14 +303,12 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     [
         ({"target": "transfromer"}, "unknown target 'transfromer'"),
         ({"target": "attention"}, "attention cannot be exported; only models can, for example transformer"),
-        ({"target": "vision_transformer/eager"}, "vision_transformer/eager cannot be exported; expected one of: "),
         ({"dtype": "float8"}, "unknown dtype 'float8'; there are: "),
         ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
         ({"target": "vision_transformer/onnx_export.int8", "dtype": "float16"},
          "vision_transformer/onnx_export.int8 supports float32 only, got float16"),
         ({"part": "decoder"}, "vision_transformer/onnx_export.opset23 has no part 'decoder'; there are: full"),
         ({"config": {"heads": 3}}, "the config is invalid for vision_transformer: 3 heads do not divide"),
-        ({"config": {"depth": 3}}, "the config has 'depth', expected one of: image_height, "),
         ({"target": "transformer", "config": {"decoder_blocks": 0}, "part": "encoder"},
          "transformer, part encoder, cannot be written in opset 23: the part encoder belongs to a decoder"),
         pytest.param(
@@ -321,10 +319,7 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
         ({"seed": -1}, "--seed is -1; expected 0 to 4294967295"),
         ({"seed": 2**64}, "--seed is 18446744073709551616; expected 0 to 4294967295"),
         ({"config": {"width": 10**12, "heads": 1}}, "this config has "),
-        *(
-            ({"opset": opset}, f"opset {opset} is out of range: valid opsets are 17 to {NEWEST}")
-            for opset in (0, 16, NEWEST + 1)
-        ),
+        ({"opset": NEWEST + 1}, f"opset {NEWEST + 1} is out of range: valid opsets are 17 to {NEWEST}"),
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else "",
 )  # fmt: skip
@@ -350,7 +345,6 @@ def test_a_folder_as_file_and_a_missing_folder_are_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "settings", "said"),
     [
-        ("{", [], "is not JSON"),
         ("[" * 200_000, [], "is not JSON, or too deep: maximum recursion depth exceeded"),
         ("[1]", [], "holds list, expected an object"),
         (None, ["width"], "--set expects name=value, as --set width=64, got 'width'"),
@@ -389,21 +383,13 @@ def test_a_contract_s_name_means_its_newest_opset() -> None:
 # The command
 
 
-def attnsuite(*arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    import os
-
-    home = str(SUBMISSIONS.parent.parent)
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, filter(None, (path, home))))}
-    command = [sys.executable, "-m", "attnsuite", "export", *map(str, arguments)]
-    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_a_library_that_is_missing_is_one_line(tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.mkdir()
     (blocked / "sitecustomize.py").write_bytes((SUBMISSIONS / "without_onnxruntime.py").read_bytes())
 
-    ended = attnsuite("transformer", tmp_path / "model.onnx", path=blocked)
+    command = [sys.executable, "-m", "attnsuite", "export", "transformer", str(tmp_path / "model.onnx")]
+    ended = subprocess.run(command, env=environment(blocked), capture_output=True, text=True, timeout=120, check=False)
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
