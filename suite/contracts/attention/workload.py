@@ -129,13 +129,7 @@ class Workload(base.Workload):
         backward = direction != "forward"
         if backward:
             sizes["output"] = (self.batch, self.heads, self.queries, self.value_width)
-        random = None if device == "meta" else torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
-        tensors = {
-            name: torch.empty(size, dtype=getattr(torch, dtype), device="meta")
-            if random is None
-            else _drawn(size, random, dtype, PEAK if name == "query" else 1.0)
-            for name, size in sizes.items()
-        }
+        tensors = drawn(self.name, sizes, dtype, device)
         upstream = tensors.pop("output", None)
         arguments = self._arguments(dtype, device)
         tensors |= {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
@@ -304,6 +298,15 @@ def _drawn_call(workload: Workload, dtype: str, direction: str) -> Call:
     return workload.call(dtype, direction)
 
 
-def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str, factor: float) -> Tensor:
-    """Normal numbers around a quarter, so that a lost mean of the values shows."""
-    return ((torch.randn(size, generator=random) + 0.25) * factor).to(getattr(torch, dtype))
+def drawn(name: str, sizes: Mapping[str, tuple[int, ...]], dtype: str, device: str) -> dict[str, Tensor]:
+    """Tensors of these sizes, whose numbers depend on the workload's name; on `meta` without numbers.
+
+    They are normal around a quarter, so that a lost mean of the values shows; queries spread by PEAK.
+    """
+    random, kind = torch.Generator().manual_seed(zlib.crc32(name.encode())), getattr(torch, dtype)
+    if device == "meta":
+        return {tensor: torch.empty(size, dtype=kind, device="meta") for tensor, size in sizes.items()}
+    return {
+        tensor: ((torch.randn(size, generator=random) + 0.25) * (PEAK if tensor == "query" else 1.0)).to(kind)
+        for tensor, size in sizes.items()
+    }

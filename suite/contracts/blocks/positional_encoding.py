@@ -32,7 +32,7 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Case, Reply, Variant, declare
 from attnsuite.cases.changes import first_for_all, rounded, turned
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import Mutation, at_sizes, formula, mutants, with_arguments, with_result
@@ -217,25 +217,20 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def _exponentials(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
-    """Rates exp(−ln(base) · 2j/e) in the dtype of x, and two strided assignments."""
-    _, length, width = x.shape
-    rates = torch.exp(torch.arange(0, width, 2, dtype=x.dtype) * (-math.log(base) / width))
-    angles = torch.outer(torch.arange(offset, offset + length, dtype=x.dtype), rates)
-    encoding = torch.empty(length, width, dtype=x.dtype)
-    encoding[:, 0::2], encoding[:, 1::2] = angles.sin(), angles.cos()[:, : width // 2]
-    return x + encoding
+def _by_logarithms(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
+    """Rates are exponentials of logarithms, exp(−ln(base) · 2j/e)."""
+    return positions * (exponents * -math.log(base)).exp()
 
 
 def _table(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
-    table = _exponentials(torch.zeros(1, *x.shape[1:], dtype=torch.float64), offset=offset, base=base)
+    table = Encoding().compute(torch.zeros(1, *x.shape[1:], dtype=torch.float64), offset=offset, base=base)
     return x + table.to(x.dtype)
 
 
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
-        Variant("exponentials", "rates as exponentials of logarithms", widened(Encoding, _exponentials)),
+        Variant("exponentials", "rates as exponentials of logarithms", Encoding(angles=_by_logarithms)),
         Variant("table", "a float64 table, rounded before it is added", Encoding.validated(_table)),
         Variant("float64", "everything in float64", Encoding(wide=lambda x: torch.float64)),
     ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from attnsuite.cases import Call, Conventions
 from attnsuite.cases.tensors import grown, moved
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from attnsuite.contracts.attention.workload import BACKWARD_FLOPS, PEAK
+from attnsuite.contracts.attention.workload import BACKWARD_FLOPS, drawn
 from attnsuite.contracts.varlen_attention.contract import INPUTS, POSITIONAL
 from attnsuite.contracts.varlen_attention.packed import ROLES
 from attnsuite.judging import compare
@@ -47,26 +46,39 @@ def skewed(items: int, total: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackedWorkload(cases.Workload):
-    """One packed call to time. A name has one workload."""
+class OfItems(cases.Workload):
+    """Items of several lengths to time. A name has one workload."""
 
     name: str
     why: str
-    queries: tuple[int, ...]
-    """The number of queries of each item."""
-    keys: tuple[int, ...]
     heads: int = 8
     key_heads: int = 8
     width: int = 64
-    causal: bool = True
     profiles: Mapping[str, tuple[str, ...]]
     cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": ("float32",), "cuda": ("bfloat16",)})
-    conventions: Conventions = field(default_factory=dict)
-    directions = PASSES
+    moving: ClassVar[tuple[str, ...]] = INPUTS
+    """The tensors that differ from round to round."""
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
+        inputs = {name: moved(call.tensors[name], number, place) for place, name in enumerate(self.moving)}
+        return {**inputs, "query": grown(inputs["query"], number)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedWorkload(OfItems):
+    """One packed call."""
+
+    queries: tuple[int, ...]
+    """The number of queries of each item."""
+    keys: tuple[int, ...]
+    causal: bool = True
+    conventions: Conventions = field(default_factory=dict)
+    directions = PASSES
+    __hash__ = OfItems.__hash__
 
     @property
     def length(self) -> int:  # type: ignore[override]
@@ -87,27 +99,18 @@ class PackedWorkload(cases.Workload):
         return self if declared == self.conventions else replace(self, conventions=declared)
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        rows, key_rows = (sum(self.queries), self.heads), (sum(self.keys), self.key_heads)
+        rows, key_rows = (
+            (sum(counts), heads, self.width)
+            for counts, heads in ((self.queries, self.heads), (self.keys, self.key_heads))
+        )
         shapes = {"query": rows, "key": key_rows, "value": key_rows, "output": rows}
-        random = torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
-        tensors = {
-            name: torch.empty(*shape, self.width, dtype=getattr(torch, dtype), device="meta")
-            if device == "meta"
-            else ((torch.randn(*shape, self.width, generator=random) + 0.25) * (PEAK if name == "query" else 1.0)).to(
-                getattr(torch, dtype)
-            )
-            for name, shape in shapes.items()
-        }
+        tensors = drawn(self.name, shapes, dtype, device)
         upstream, backward = tensors.pop("output"), direction != "forward"
         for role, counts in (("q", self.queries), ("k", self.keys)):
             tensors[f"cu_seqlens_{role}"] = torch.tensor([0, *accumulate(counts)], dtype=torch.int32)
         longest = {"max_seqlen_q": max(self.queries), "max_seqlen_k": max(self.keys)}
         options = longest | ({"is_causal": True} if self.causal else {})
         return Call(tensors, options, POSITIONAL, INPUTS * backward, upstream if backward else None)
-
-    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        inputs = {name: moved(call.tensors[name], number, place) for place, name in enumerate(INPUTS)}
-        return {**inputs, "query": grown(inputs["query"], number)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]

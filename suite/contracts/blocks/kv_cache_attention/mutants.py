@@ -23,50 +23,33 @@ def _copied(names: tuple[str, ...]) -> Any:
     return with_arguments(**dict.fromkeys(names, Tensor.clone))
 
 
-def _after_attending(**arguments: Any) -> Tensor:
-    """The new keys and values are stored when the output exists."""
-    before = {name: argument for name, argument in arguments.items() if name not in ("key", "value")}
-    output: Tensor = Cached()(**before)
-    Cached()(**arguments)
+def _totals(cache_seqlens: Tensor, output: Tensor, key: Tensor | None) -> list[int]:
+    """The number of keys of each item after the append."""
+    return [length + (0 if key is None else output.shape[1]) for length in cache_seqlens.tolist()]
+
+
+def _clears_unwritten(
+    output: Tensor, key_cache: Tensor, cache_seqlens: Tensor, key: Tensor | None, block_table: Tensor | None
+) -> Tensor:
+    """A dense cache is cleaned behind the valid slots."""
+    for item, total in enumerate(_totals(cache_seqlens, output, key) if block_table is None else ()):
+        key_cache[item, total:] = 0
     return output
 
 
-def _clears_unwritten(**arguments: Any) -> Tensor:
-    """A cache is cleaned behind the valid slots."""
-    output: Tensor = Cached()(**arguments)
-    if arguments.get("block_table") is None:
-        added = 0 if arguments.get("key") is None else arguments["query"].shape[1]
-        for item, length in enumerate(arguments["cache_seqlens"].tolist()):
-            arguments["key_cache"][item, length + added :] = 0
+def _multiplies_unwritten(
+    output: Tensor, value_cache: Tensor, cache_seqlens: Tensor, key: Tensor | None, block_table: Tensor | None
+) -> Tensor:
+    size, table = value_cache.shape[1], Cached.table(block_table, len(output))
+    for item, total in enumerate(_totals(cache_seqlens, output, key)):
+        rest = torch.arange(total, -(-total // size) * size)
+        output[item] += 0.0 * value_cache[Cached.read_places(rest, item, table, size)].sum()
     return output
 
 
-def _multiplies_unwritten(**arguments: Any) -> Tensor:
-    output: Tensor = Cached()(**arguments)
-    cache, added = arguments["value_cache"], 0 if arguments.get("key") is None else output.shape[1]
-    size, table = cache.shape[1], Cached.table(arguments.get("block_table"), len(output))
-    for item, length in enumerate(arguments["cache_seqlens"].tolist()):
-        rest = torch.arange(length + added, -(-(length + added) // size) * size)
-        output[item] += 0.0 * cache[Cached.read_places(rest, item, table, size)].sum()
+def _advances_lengths(output: Tensor, cache_seqlens: Tensor, key: Tensor | None) -> Tensor:
+    cache_seqlens += 0 if key is None else output.shape[1]
     return output
-
-
-def _advances_lengths(**arguments: Any) -> Tensor:
-    output: Tensor = Cached()(**arguments)
-    if arguments.get("key") is not None:
-        arguments["cache_seqlens"] += arguments["query"].shape[1]
-    return output
-
-
-def _named(function: Any) -> Any:
-    """The function with the contract's positional arguments."""
-
-    def mutant(query: Tensor, key_cache: Tensor, value_cache: Tensor, cache_seqlens: Tensor, **others: Any) -> Tensor:
-        arguments = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "cache_seqlens": cache_seqlens}
-        output: Tensor = function(**arguments, **others)
-        return output
-
-    return mutant
 
 
 def _behind_which_new_tokens_fit(
@@ -177,12 +160,10 @@ MUTANTS = [
         whole={
             "returns_without_writing": Mutation("the caches are copied: the caller's are not written",
                 _copied(("key_cache", "value_cache")), "MLX and ONNX return new caches"),
-            "appends_after_attending": Mutation("the new keys and values are appended after the attention",
-                _named(_after_attending)),
-            "clears_unwritten_slots": Mutation("slots behind the last token are set to 0", _named(_clears_unwritten)),
-            "advances_lengths": Mutation("cache_seqlens is advanced in place", _named(_advances_lengths)),
+            "clears_unwritten_slots": Mutation("slots behind the last token are set to 0", with_result(_clears_unwritten)),
+            "advances_lengths": Mutation("cache_seqlens is advanced in place", with_result(_advances_lengths)),
             "multiplies_unwritten_by_0": Mutation(
-                "the rest of the last page is read with weights of 0: 0 · NaN is NaN", _named(_multiplies_unwritten),
+                "the rest of the last page is read with weights of 0: 0 · NaN is NaN", with_result(_multiplies_unwritten),
                 "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
             "never_appends": Mutation("key and value are ignored", with_arguments(key=lambda _: None,
                 value=lambda _: None)),

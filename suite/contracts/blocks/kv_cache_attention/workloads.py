@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnsuite import cases
 from attnsuite.cases import Call
-from attnsuite.cases.tensors import grown, moved
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
-from attnsuite.contracts.attention.workload import PEAK
+from attnsuite.contracts.attention.workload import drawn
 from attnsuite.contracts.blocks.kv_cache_attention.case import CACHES, POSITIONAL, after, places, totals
+from attnsuite.contracts.varlen_attention.workloads import OfItems
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.verdicts import Verdict, closest, unlike
@@ -30,30 +29,21 @@ if TYPE_CHECKING:
 ROWS = 8
 """The most items whose output of one head is verified."""
 FORWARD = ("forward",)
-MOVING = ("query", *CACHES, "key", "value")
-"""The tensors that differ from round to round."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodeWorkload(cases.Workload):
-    """Each item appends a token to its cache and attends to it. A name has one workload."""
+class DecodeWorkload(OfItems):
+    """Each item appends a token to its cache and attends to it."""
 
-    name: str
-    why: str
     totals: tuple[int, ...]
     """The number of keys of each item after the append."""
     heads: int = 16
     key_heads: int = 2
-    width: int = 64
     page: int | None = None
     """The slots of a page; None: dense caches."""
-    profiles: Mapping[str, tuple[str, ...]]
-    cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": ("float32",), "cuda": ("bfloat16",)})
     directions = FORWARD
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    moving = ("query", *CACHES, "key", "value")
+    __hash__ = OfItems.__hash__
 
     @property
     def length(self) -> int:  # type: ignore[override]
@@ -82,15 +72,7 @@ class DecodeWorkload(cases.Workload):
             **dict.fromkeys(CACHES, (*cache, self.key_heads, self.width)),
             **dict.fromkeys(("key", "value"), (*token, self.key_heads, self.width)),
         }
-        random = torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
-
-        def drawn(name: str, size: tuple[int, ...]) -> Tensor:
-            if device == "meta":
-                return torch.empty(size, dtype=getattr(torch, dtype), device=device)
-            numbers = (torch.randn(size, generator=random) + 0.25) * (PEAK if name == "query" else 1.0)
-            return numbers.to(getattr(torch, dtype))
-
-        tensors = {name: drawn(name, size) for name, size in sizes.items()}
+        tensors = drawn(self.name, sizes, dtype, device)
         tensors["cache_seqlens"] = torch.tensor(self.totals, dtype=torch.int32) - 1
         table = {} if pages is None else {"block_table": pages}
         return Call({**tensors, **table}, {}, POSITIONAL, state=CACHES)
@@ -105,10 +87,6 @@ class DecodeWorkload(cases.Workload):
         for item, (count, end) in enumerate(zip(counts, np.cumsum(counts), strict=True)):
             table[item, :count] = order[end - count : end]
         return torch.from_numpy(table)
-
-    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        inputs = {name: moved(call.tensors[name], number, place) for place, name in enumerate(MOVING)}
-        return {**inputs, "query": grown(inputs["query"], number)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         items, keys = len(self.totals), sum(self.totals)

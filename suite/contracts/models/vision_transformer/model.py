@@ -185,17 +185,11 @@ MUTANTS = mutants(
 )  # fmt: skip
 
 
-def _one_by_one(images: Tensor, side: int) -> Tensor:
-    """One patch at a time."""
-    corners = [(i, j) for i in range(0, images.shape[2], side) for j in range(0, images.shape[3], side)]
-    return torch.stack([images[:, :, i : i + side, j : j + side].flatten(1) for i, j in corners], 1)
-
-
 def variants() -> list[Variant]:
     """The model with other blocks, and in other precisions."""
     return variants_of(
         VisionTransformer,
         {"activate": gelu, "embed": lambda patches, weights: linear(patches, weights["w_patch"], weights["b_patch"])},
         {"embed": lambda patches, weights: bias_first(patches, weights["w_patch"], weights["b_patch"]),
-            "mean": lambda x: torch.einsum("bnd->bd", x) / x.shape[1], "patches": _one_by_one},
+            "mean": lambda x: torch.einsum("bnd->bd", x) / x.shape[1]},
     )  # fmt: skip
