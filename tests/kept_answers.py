@@ -1,15 +1,17 @@
 """A cache of mutants' replies: diagnosis calls hundreds of mutants with the same inputs in many tests."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 from weakref import WeakSet
 
+import pytest
 import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Reply, draws
+from attnsuite.conformance import diagnosis
 
 MOST = 20_000
 """Cached replies; most take some hundred bytes."""
@@ -64,3 +66,11 @@ def told(each: Any, storages: list[int]) -> Any:
     if isinstance(each, tuple | list):
         return tuple(told(one, storages) for one in each)
     return repr(each)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_answers() -> Iterator[None]:
+    """In the folders whose conftest.py imports this, diagnosis runs each mutant on the same calls once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagnosis, "run_calls", KeptAnswers(diagnosis.run_calls))
+        yield

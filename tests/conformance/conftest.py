@@ -1,18 +1,3 @@
 """What the tests of checks share."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-import pytest
-from kept_answers import KeptAnswers
-
-from attnsuite.conformance import diagnosis
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kept_answers() -> Iterator[None]:
-    """Diagnosis asks each deviation the same question once in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnosis, "run_calls", KeptAnswers(diagnosis.run_calls))
-        yield
+from kept_answers import kept_answers  # noqa: F401  a fixture

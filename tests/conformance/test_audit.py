@@ -12,7 +12,7 @@ from checks import implementation
 from torch import Tensor
 
 from attnsuite.cases import Contract, Mutant
-from attnsuite.cases.contract import LocalMutant
+from attnsuite.cases.contract import CoveringArray, LocalMutant
 from attnsuite.conformance import audit
 from attnsuite.conformance.audit import (
     array_of,
@@ -144,7 +144,7 @@ def test_an_accusation_names_the_seed_of_the_numbers(monkeypatch: pytest.MonkeyP
 
 def test_a_failure_in_another_array_is_an_accusation(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = combined.array().rows("quick")[:6]
-    monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
+    monkeypatch.setattr(CoveringArray, "rows", lambda array, profile, seed=0: rows)
     monkeypatch.setattr(audit, "correct", lambda of, stack: [implementation(lambda query, key, value, **_: query * 0)])
 
     accused, answers, _ = audit._with_array("attention", 1, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -128,27 +128,6 @@ def test_an_output_that_is_an_input_is_wrong() -> None:
     outcome = only(check(lambda query, key, value: value, "behaviour/one_key_one_query"))
 
     assert (outcome.status, outcome.detail) == ("failed", "the output shares memory with value")
-
-
-def test_an_output_overwritten_by_a_later_call_is_wrong() -> None:
-    buffers: dict[torch.Size, Tensor] = {}
-
-    def into_one_buffer(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        output = sdpa(query, key, value)
-        return buffers.setdefault(output.shape, torch.empty_like(output)).copy_(output)
-
-    outcome = only(check(into_one_buffer, "behaviour/other_numbers"))
-
-    assert (outcome.status, outcome.detail) == ("failed", "call 1 of 2: a later call changed this output")
-
-
-def test_a_submission_that_writes_to_its_inputs_cannot_change_expected_values() -> None:
-    def zeroing(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        value.zero_()
-        return sdpa(query, key, value)
-
-    assert only(check(zeroing, "plain/small")).status == "failed"
-    assert only(check(sdpa, "plain/small")).status == "passed"
 
 
 def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:
@@ -345,23 +324,19 @@ def test_each_convention_has_its_own_expected_values() -> None:
 # Declined beforehand
 
 
-def test_a_missing_parameter_makes_tests_unsupported() -> None:
-    outcomes = check(lambda query, key, value: sdpa(query, key, value), "plain/small", "bool_mask/random", "scale/half")
+def test_a_missing_parameter_makes_tests_unsupported_which_do_not_run() -> None:
+    function, ran = counted(sdpa)
+    parameters = frozenset({"query", "key", "value"})
+    outcomes = check(function, "plain/small", "bool_mask/random", "scale/half", parameters=parameters)
 
     assert {outcome.case: (outcome.status, outcome.detail) for outcome in outcomes} == {
         "plain/small": ("passed", ""),
         "bool_mask/random": ("unsupported", "takes no attn_mask"),
         "scale/half": ("unsupported", "takes no scale"),
     }
+    assert len(ran) == 1
     assert only(check(lambda q, k, v: v, "scale/zero_masked")).detail == "takes no attn_mask and no scale"
     assert only(check(lambda q, k, v, **options: sdpa(q, k, v, **options), "scale/half")).status == "passed"
-
-
-def test_a_test_without_its_parameter_does_not_run() -> None:
-    function, ran = counted(sdpa)
-
-    assert only(check(function, "scale/half", parameters=frozenset({"attn_mask"}))).status == "unsupported"
-    assert ran == []
 
 
 def no_float_mask(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, **options: Any) -> Any:
@@ -503,17 +478,14 @@ def test_the_core_may_be_unsupported_on_a_device_that_is_declared_lacking() -> N
 # Conventions
 
 
-def with_empty_rows_of(empty: float, kinds: Mapping[str, float] | None = None) -> Function:
-    """Correct attention whose empty rows hold this, or what `kinds` has for boolean and float masks."""
+def with_empty_rows_of(boolean: float, added: float) -> Function:
+    """Correct attention whose rows that a boolean or an added mask leaves empty hold these numbers."""
 
-    def attention(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None) -> Tensor:
+    def attention(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
+        is_boolean = attn_mask.dtype == torch.bool
+        closed = (~attn_mask if is_boolean else attn_mask == -math.inf).all(-1, keepdim=True)
         output = sdpa(query, key, value, attn_mask=attn_mask)
-        if attn_mask is None:
-            return output
-        boolean = attn_mask.dtype == torch.bool
-        closed = ~attn_mask if boolean else attn_mask == -math.inf
-        rows = closed.all(-1, keepdim=True).expand(*output.shape[:-1], 1)
-        return output.masked_fill(rows, empty if kinds is None else kinds["bool_mask" if boolean else "float_mask"])
+        return output.masked_fill(closed.expand(*output.shape[:-1], 1), boolean if is_boolean else added)
 
     return attention
 
@@ -524,34 +496,8 @@ def mean_in_empty_rows(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: 
     return (scores if hidden is None else scores.masked_fill(hidden, -1e30)).softmax(-1) @ value
 
 
-NAN_IN_FLOAT = with_empty_rows_of(0.0, {"bool_mask": 0.0, "float_mask": math.nan})
-
-
-@pytest.mark.parametrize(
-    ("function", "declared", "passing"),
-    [
-        (with_empty_rows_of(0.0), None, {"bool", "float"}),
-        (with_empty_rows_of(0.0), "zeros", {"bool", "float"}),
-        (with_empty_rows_of(0.0), "nan", set()),
-        (with_empty_rows_of(math.nan), None, set()),
-        (with_empty_rows_of(math.nan), "nan", {"bool", "float"}),
-        (with_empty_rows_of(math.nan), "mean", set()),
-        (NAN_IN_FLOAT, {"float_mask": "nan"}, {"bool", "float"}),
-        (NAN_IN_FLOAT, {"bool_mask": "nan"}, set()),
-        (NAN_IN_FLOAT, "nan", {"float"}),
-    ],
-)
-def test_empty_rows_are_judged_by_the_declared_convention(function: Function, declared: Any, passing: set[str]) -> None:
-    conventions = {} if declared is None else {"empty_row": declared}
-
-    outcomes = check(function, "empty_row/bool", "empty_row/float", conventions=conventions)
-
-    assert {outcome.case.partition("/")[2] for outcome in outcomes if outcome.status == "passed"} == passing
-    assert statuses(outcomes) <= {"passed", "failed"}
-
-
 def test_nan_by_convention_hides_no_other_nan() -> None:
-    function = with_empty_rows_of(math.nan)
+    function = with_empty_rows_of(math.nan, math.nan)
 
     outcome = only(
         check(
@@ -565,7 +511,7 @@ def test_nan_by_convention_hides_no_other_nan() -> None:
 
 
 def test_gradients_of_empty_rows_are_undefined_where_nan_is_the_convention() -> None:
-    outcomes = check(with_empty_rows_of(math.nan), "empty_row", conventions={"empty_row": "nan"})
+    outcomes = check(with_empty_rows_of(math.nan, math.nan), "empty_row", conventions={"empty_row": "nan"})
 
     reasons = {outcome.detail for outcome in outcomes if outcome.status == "unsupported"}
     assert "its convention gives NaN in empty rows, which leaves the gradients undefined" in reasons
@@ -587,10 +533,12 @@ def may_not(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> 
         (lower_right, ("causal/more_keys", "causal/more_queries", "causal/one_query"), {"causal": "lower_right"}),
         (may_not, ("bool_mask/random", "bool_mask/padding", "empty_row/bool"), {"bool_mask": "may_not"}),
         (mean_in_empty_rows, ("empty_row/bool",), {"empty_row": "mean"}),
+        (with_empty_rows_of(math.nan, math.nan), ("empty_row/bool", "empty_row/float"), {"empty_row": "nan"}),
+        (with_empty_rows_of(0.0, math.nan), ("empty_row/float",), {"empty_row": {"float_mask": "nan"}}),
     ],
 )
 def test_results_are_judged_by_the_declared_convention(
-    function: Function, cases: tuple[str, ...], conventions: dict[str, str]
+    function: Function, cases: tuple[str, ...], conventions: dict[str, Any]
 ) -> None:
     assert statuses(check(function, *cases, conventions=conventions)) == {"passed"}
     assert statuses(check(function, *cases)) == {"failed"}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 import attnsuite
-from attnsuite.cases import Calls, Case, Mutant
+from attnsuite.cases import Mutant
+from attnsuite.conformance.case_tests import CaseTest, CaseTests
 from attnsuite.conformance.float32 import in_float32
 from attnsuite.contracts import contract
 from attnsuite.worker import run_calls
@@ -62,27 +60,11 @@ def test_the_diagnosis_is_in_words() -> None:
     assert outcome.detail.startswith(says)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A case in float64, whose truth takes longer than an answer: made once for all deviations."""
-
-    case: Case
-
-    @cached_property
-    def calls(self) -> Calls:
-        return self.case.calls("float64")
-
-    @cached_property
-    def truth(self) -> Any:
-        return self.case.expected(self.calls, {})
-
-
-def told(asked: Asked, deviation: Mutant) -> bool:
+def is_taken_for_float32(test: CaseTest, mutant: Mutant) -> bool:
     """Whether the wrong result of a mutant is taken for one that was computed in float32."""
-    case, calls, truth = asked.case, asked.calls, asked.truth
-    replies = run_calls(deviation.function, calls)
-    wrong = case.verdict(calls, replies, truth).output_wrong
-    return wrong and in_float32(case, calls, replies, truth, {})
+    replies = run_calls(mutant.function, test.calls)
+    wrong = test.case.verdict(test.calls, replies, test.expected).output_wrong
+    return wrong and in_float32(test.case, test.calls, replies, test.expected, {})
 
 
 @pytest.mark.slow
@@ -93,7 +75,7 @@ def test_no_other_mistake_is_taken_for_it(name: str) -> None:
     chosen = [each for each in cases if each.family == of.core][:3]
     chosen += [next((each for each in cases if each.family == family), chosen[0]) for family in OTHERS]
 
-    asked = [Asked(case) for case in chosen]
-    taken = [each.name for each in of.mutants() if any(told(one, each) for one in asked)]
+    tests = [CaseTests(of, keep=False).test(case, "float64", {}) for case in chosen]
+    taken = [mutant.name for mutant in of.mutants() if any(is_taken_for_float32(test, mutant) for test in tests)]
 
     assert all("float32" in name for name in taken), taken
