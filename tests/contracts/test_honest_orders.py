@@ -61,26 +61,6 @@ def test_a_bias_that_is_barely_wrong_fails(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("power", [(1, 0), (0, 1), (0.5, 0.5)])
-def test_scores_may_be_scaled_before_the_product(dtype: str, power: tuple[float, float]) -> None:
-    def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
-        scale = 1 / math.sqrt(query.shape[-1])
-        before, after = (scale**share for share in power)
-        return ((query * before).double() @ (key * after).double().mT).to(query.dtype)
-
-    assert failures("attention_scores", "plain/usual", dtype, scaled_dot) == 0
-    assert failures("attention_scores", "size/width", dtype, scaled_dot, draws=5) == 0
-
-
-def test_a_bilinear_score_may_map_the_keys_first() -> None:
-    def mapped_keys(query: Tensor, key: Tensor, *, score: str, w: Tensor) -> Tensor:
-        mapped = (w.float() @ key.float().mT).to(w.dtype)
-        return (query.float() @ mapped.float()).to(query.dtype)
-
-    assert failures("attention_scores", "function/bilinear", "float16", mapped_keys) == 0
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_scores_that_are_barely_wrong_fail(dtype: str) -> None:
     def off(query: Tensor, key: Tensor) -> Tensor:
         wrong = 1 + 24 * torch.finfo(query.dtype).eps

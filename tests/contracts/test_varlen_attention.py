@@ -11,7 +11,6 @@ from torch import Tensor
 
 from attnsuite import check
 from attnsuite.cases import Call
-from attnsuite.conformance.audit import killed_by, meetings_killed
 from attnsuite.contracts import contract
 from attnsuite.contracts.varlen_attention import combined
 from attnsuite.contracts.varlen_attention.packed import PackedCase
@@ -60,28 +59,6 @@ def test_a_function_that_ignores_the_lengths_is_named() -> None:
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_the_stored_array_is_whole(profile: str) -> None:
     assert not combined.SPACE.coverage(combined.array().rows(profile), fused=profile == "full").unmet
-
-
-@pytest.mark.slow
-def test_a_mistake_where_two_levels_meet_is_killed_wherever_it_is_one() -> None:
-    array = combined.array()
-    rows = array.rows("quick")
-    seen = meetings_killed(rows, [killed_by(CONTRACT, row) for row in rows], fused=False)
-
-    assert not [
-        (name, meeting)
-        for name, meetings in array.wrong_only_where(fused=False).items()
-        for meeting in meetings
-        if meeting not in seen[name]
-    ]
-
-
-def test_a_query_that_loses_its_only_key_gets_zeros() -> None:
-    (mutant,) = (local.mutant for local in combined.local_mistakes() if local.mutant.name == "one_query_loses_a_key")
-    (reply,) = run_calls(mutant.function, PackedCase("test/one_key", "", (1, 1)).calls("float32"))
-
-    assert reply.output is not None
-    assert reply.output.any(-1).tolist() == [[True, False], [True, False]], "of the last head alone"
 
 
 @pytest.mark.parametrize(

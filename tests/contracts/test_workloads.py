@@ -6,7 +6,8 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -51,7 +52,6 @@ SMALL = Workload("test/small", "every kind of size", 65, 130, 16, 4, key_heads=2
 TINY = WORKLOADS["documents/one-sentence"]
 LONG = WORKLOADS["ladder/1k"]
 
-Rows = Mapping[str, Sequence[int]]
 Kernel = Callable[..., Tensor]
 
 
@@ -94,23 +94,19 @@ def verdict_of(
 # Names and calls
 
 
-def test_workloads_have_unique_names_in_known_groups() -> None:
+def test_workloads_have_unique_names_in_known_groups_reasons_profiles_and_dtypes() -> None:
     assert len(WORKLOADS) == len(CONTRACT.workloads())
     assert all(re.fullmatch(r"[a-z][a-z0-9-]*/[a-z0-9-]+", name) for name in WORKLOADS)
     assert {workload.group for workload in WORKLOADS.values()} == {
         "documents", "vit", "decode", "ladder", "float32", "flash", "flash-small",
     }  # fmt: skip
-
-
-@each_workload
-def test_every_workload_has_a_reason_profiles_and_dtypes(workload: Workload) -> None:
-    assert workload.why
-    assert workload.profiles
-    assert set(workload.profiles) <= set(PROFILES)
-    assert set(workload.cores) <= set(PROFILES)
-    assert any(workload.dtypes.values()), "it is timed somewhere"
-    assert workload.length == max(workload.queries, workload.keys)
-    assert f"width {workload.width}" in workload.shape
+    for workload in WORKLOADS.values():
+        assert workload.why
+        assert set() < set(workload.profiles) <= set(PROFILES), workload.name
+        assert set(workload.cores) <= set(PROFILES), workload.name
+        assert any(workload.dtypes.values()), "it is timed somewhere"
+        assert workload.length == max(workload.queries, workload.keys)
+        assert f"width {workload.width}" in workload.shape
 
 
 @each_workload
@@ -147,13 +143,14 @@ def test_a_call_with_data_equals_the_call_on_meta(name: str, direction: str) -> 
     assert CONTRACT.needs((real,)) == CONTRACT.needs((meta,))
 
 
-def test_inputs_depend_on_the_workload_alone() -> None:
+def test_inputs_depend_on_the_workload_alone_and_are_those_of_the_first_round() -> None:
     first, again, other = TINY.call("float32"), TINY.call("float32"), TINY.but(name="test/other").call("float32")
 
     assert all(torch.equal(first.tensors[name], again.tensors[name]) for name in first.tensors)
     assert not torch.equal(first.tensors["query"], other.tensors["query"])
     backward = TINY.call("float32", "backward")
     assert all(torch.equal(first.tensors[name], backward.tensors[name]) for name in first.tensors)
+    assert torch.equal(TINY.tensors_of_round(first, 0)["query"], first.tensors["query"])
 
 
 @pytest.mark.slow
@@ -173,23 +170,25 @@ def test_the_first_rounds_have_different_inputs(workload: Workload) -> None:
     assert len(different) == len(rounds)
 
 
-def test_the_first_round_is_the_call_itself() -> None:
-    call = SMALL.call("float32")
-
-    assert torch.equal(SMALL.tensors_of_round(call, 0)["query"], call.tensors["query"])
-
-
-@pytest.mark.parametrize(("kind", "pairs"), [("bool", 5 * 10), ("float", 5 * 10)])
-def test_a_workload_may_carry_a_mask(kind: str, pairs: int) -> None:
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_a_workload_may_have_a_mask(kind: str) -> None:
     workload = Workload("test/masked", "", 10, 40, 4, 2, mask=Mask(kind, "early"))
 
     meta, real = workload.call("float32", device="meta"), workload.call("float32")
 
     assert CONTRACT.needs((meta,)) == {"float32", f"{kind}_mask", "empty_row"}, "a mask without numbers may leave one"
     assert CONTRACT.needs((real,)) == {"float32", f"{kind}_mask"}
-    assert workload.work("float32", "forward")["attended"] == 4 * 4 * 2 * pairs
+    assert workload.work("float32", "forward")["attended"] == 4 * 4 * 2 * 5 * 10
     assert f"{kind} mask" in workload.shape
     assert verdict_of(workload).status == "passed"
+
+
+def test_a_workload_may_have_a_window() -> None:
+    workload = Workload("test/window", "", 100, 100, 4, 2, window=(9, 0))
+
+    assert workload.work("float32", "forward")["attended"] == 4 * 4 * 2 * sum(min(i, 9) + 1 for i in range(100))
+    assert "window (9, 0)" in workload.shape
+    assert CONTRACT.needs((workload.call("float32", device="meta"),)) == {"float32", "window", "large"}
 
 
 # Costs
@@ -211,14 +210,11 @@ def test_operations_and_bytes_equal_those_counted_by_hand(name: str, attended: i
     assert (work["attended"], work["bytes"]) == (attended, bytes_moved)
 
 
-@pytest.mark.parametrize(
-    ("queries", "keys", "pairs"), [(3, 3, 1 + 2 + 3), (3, 5, 1 + 2 + 3), (5, 3, 1 + 2 + 3 + 3 + 3), (1, 9, 1)]
-)
-def test_causal_pairs_are_counted(queries: int, keys: int, pairs: int) -> None:
+@pytest.mark.parametrize(("queries", "keys"), [(3, 3), (3, 5), (5, 3), (1, 9)])
+def test_causal_pairs_are_counted(queries: int, keys: int) -> None:
     workload = Workload("test/causal", "", queries, keys, width=1, causal=True)
 
-    assert torch.ones(queries, keys).tril().sum() == pairs
-    assert workload.work("float32", "forward")["attended"] == 4 * pairs
+    assert workload.work("float32", "forward")["attended"] == 4 * torch.ones(queries, keys).tril().sum()
 
 
 @each_workload
@@ -296,7 +292,6 @@ def test_a_correct_result_passes(workload: Workload, direction: str, dtype: str)
     [
         ("decode/8k", "float32"),
         ("decode/8k-grouped", "bfloat16"),
-        ("ladder/2k", "float32"),
         ("ladder/4k", "bfloat16"),
         ("flash-small/1k-e128-causal", "float32"),
         ("vit/b16-batch8", "float16"),
@@ -304,23 +299,6 @@ def test_a_correct_result_passes(workload: Workload, direction: str, dtype: str)
 )
 def test_a_correct_result_of_real_size_passes(name: str, dtype: str) -> None:
     assert verdict_of(WORKLOADS[name], dtype=dtype).status == "passed"
-
-
-def dense(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, enable_gqa: bool = False) -> Tensor:
-    """The plain formula in the inputs' own dtype."""
-    if enable_gqa:
-        key, value = (t.repeat_interleave(query.shape[1] // key.shape[1], 1) for t in (key, value))
-    scores = query @ key.mT / math.sqrt(query.shape[-1])
-    if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    return scores.softmax(-1) @ value
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@each_direction
-def test_another_correct_formula_passes(direction: str, dtype: str) -> None:
-    assert verdict_of(SMALL, dense, dtype, direction).status == "passed"
-    assert verdict_of(LONG.but(queries=512, keys=512), dense, dtype, direction).status == "passed"
 
 
 # Wrong results
@@ -336,44 +314,42 @@ def test_the_result_of_another_round_fails(workload: Workload, direction: str, d
         assert verdict.status == "failed"
 
 
-@pytest.mark.parametrize("direction", ["forward", "forward_backward"])
+def last_element_off(rows: Tensor) -> Tensor:
+    changed = rows.clone()
+    changed[-1, -1] += 2
+    return changed
+
+
+WRONG: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "zeros": (torch.zeros_like, ""),
+    "3 % off": (lambda rows: 0.97 * rows, ""),
+    "one element": (last_element_off, ""),
+    **{str(number): (partial(torch.full_like, fill_value=number), "") for number in (math.nan, math.inf, -math.inf)},
+    "narrower": (lambda rows: rows[:, :-1], "shape"),
+    "fewer rows": (lambda rows: rows[:-1], "shape"),
+    "one row": (lambda rows: rows[0], "shape"),
+    "transposed": (lambda rows: rows.mT, "shape"),
+    "an axis more": (lambda rows: rows[None], "shape"),
+    "nothing": (lambda rows: rows[:, :0], "shape"),
+    "another dtype": (torch.Tensor.double, "is float64, should be float32"),
+}
+"""By name, a change of the sampled rows of a tensor, and what the complaint says besides the tensor's name."""
+
+
 @pytest.mark.parametrize("name", ["output", "query", "key", "value"])
-@pytest.mark.parametrize("share", [0.0, 0.97], ids=["zeros", "3 % off"])
-def test_a_wrong_tensor_is_named(name: str, share: float, direction: str) -> None:
-    if direction == "forward" and name != "output":
-        name = "output"
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_tensor_is_named(wrong: str, name: str) -> None:
+    change, says = WRONG[wrong]
 
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors[name] = tensors[name] * share
+    def changed(tensors: dict[str, Tensor]) -> None:
+        tensors[name] = change(tensors[name])
 
-    verdict = verdict_of(SMALL, direction=direction, change=change)
+    verdict = verdict_of(SMALL, direction="forward_backward", change=changed)
 
     assert verdict.status == "failed"
-    assert ("output" if name == "output" else f"gradient of {name}") in verdict.detail
-    assert verdict.error_ratio is not None
-    assert verdict.error_ratio > 2
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@each_direction
-def test_one_wrong_row_among_the_sampled_fails(direction: str, dtype: str) -> None:
-    for name in SMALL.rows(direction, Random(3)):
-
-        def change(tensors: dict[str, Tensor], name: str = name) -> None:
-            tensors[name] = tensors[name].clone()
-            tensors[name][-1, -1] += 2  # in bfloat16 the bound of a gradient of the key is up to 1 here
-
-        assert verdict_of(SMALL, dtype=dtype, direction=direction, change=change).status == "failed"
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_fails(value: float) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors["output"] = torch.full_like(tensors["output"], value)
-
-    verdict = verdict_of(SMALL, change=change)
-
-    assert (verdict.status, verdict.error_ratio) == ("failed", math.inf)
+    assert name in verdict.detail
+    assert says in verdict.detail
+    assert says or (verdict.error_ratio or 0) > 2
 
 
 def without_a_block(query: Tensor, key: Tensor, value: Tensor, **options: bool) -> Tensor:
@@ -386,11 +362,6 @@ def without_a_block(query: Tensor, key: Tensor, value: Tensor, **options: bool) 
 @each_direction
 def test_one_dropped_block_of_keys_fails(direction: str, dtype: str) -> None:
     assert verdict_of(LONG, without_a_block, dtype, direction).status == "failed"
-
-
-@pytest.mark.parametrize("name", ["decode/8k", "ladder/4k", "flash-small/1k-e64-causal"])
-def test_one_dropped_block_of_many_keys_fails(name: str) -> None:
-    assert verdict_of(WORKLOADS[name], without_a_block).status == "failed"
 
 
 def of_sampled_rows(workload: Workload, dtype: str, kernel: Kernel) -> Verdict:
@@ -418,58 +389,9 @@ def test_cheap_substitutes_for_attention_to_many_keys_fail(name: str, dtype: str
         assert of_sampled_rows(workload, dtype, substitute).status == "failed"
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        lambda query, key, value, **options: sdpa(query, key, value, scale=1.0, **options),
-        lambda query, key, value, is_causal, **options: sdpa(query, key, value, **options),
-        lambda query, key, value, is_causal, enable_gqa: sdpa(
-            query, key.tile(1, 2, 1, 1), value.tile(1, 2, 1, 1), is_causal=is_causal
-        ),
-        lambda query, key, value, **options: value.mean(-2, keepdim=True).repeat(1, 2, query.shape[-2], 1),
-    ],
-    ids=["unscaled", "not causal", "heads tiled", "mean of the values"],
-)
-def test_a_mistake_in_the_formula_fails(kernel: Kernel) -> None:
-    assert verdict_of(SMALL, kernel).status == "failed"
-
-
 @each_direction
 def test_missing_tensors_are_named(direction: str) -> None:
     for name in SMALL.rows(direction, Random(3)):
         verdict = verdict_of(SMALL, direction=direction, change=lambda tensors, name=name: tensors.pop(name))
 
         assert (verdict.status, verdict.detail) == ("failed", f"{name} missing from the reply")
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        pytest.param(lambda t: t[:, :-1], id="narrower"),
-        pytest.param(lambda t: t[:-1], id="fewer rows"),
-        pytest.param(lambda t: t[0], id="one row"),
-        pytest.param(lambda t: t.mT, id="transposed"),
-        pytest.param(lambda t: t[None], id="an axis more"),
-        pytest.param(lambda t: t[:, :1].expand_as(t)[:, :0], id="nothing"),
-    ],
-)
-@pytest.mark.parametrize("name", ["output", "query", "key", "value"])
-def test_rows_of_another_shape_fail(name: str, shape: Callable[[Tensor], Tensor]) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors[name] = shape(tensors[name])
-
-    verdict = verdict_of(SMALL, direction="forward_backward", change=change)
-
-    assert verdict.status == "failed"
-    assert "shape" in verdict.detail
-
-
-@pytest.mark.parametrize("name", ["output", "key"])
-def test_rows_of_another_dtype_fail(name: str) -> None:
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors[name] = tensors[name].double()
-
-    verdict = verdict_of(SMALL, dtype="bfloat16", direction="forward_backward", change=change)
-
-    assert verdict.status == "failed"
-    assert "float64, should be bfloat16" in verdict.detail

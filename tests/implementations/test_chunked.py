@@ -9,6 +9,7 @@ import attnsuite
 from attnsuite.contracts import contract
 from attnsuite.implementations.attention import chunked
 from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
+from attnsuite.implementations.attention._tiles import Tiles
 from attnsuite.worker import run_calls
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
@@ -96,3 +97,22 @@ def test_with_dropout_both_passes_have_the_same_tiles() -> None:
 @pytest.mark.parametrize(("queries", "one"), [(0, False), (1, True), (4096, False)])
 def test_one_tile_holds_all_scores_where_they_are_few(queries: int, one: bool) -> None:
     assert chosen(*sizes(1, 2, queries, 64), torch.float32, torch.device("cpu"), 1, False, False).one == one
+
+
+def test_tiles_that_a_window_hides_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    tile = Tiles.scores
+
+    def counted(self, block, queries, part):  # type: ignore[no-untyped-def]
+        read.append(queries.shape[1] * part.keys.shape[1])
+        return tile(self, block, queries, part)
+
+    monkeypatch.setattr(Tiles, "scores", counted)
+    monkeypatch.setattr(chunked, "chosen", lambda *_: Chunks(1, 1, 32, 32, 32, one=False))
+    inputs = [torch.randn(1, 1, 512, 8) for _ in range(3)]
+
+    chunked.attention(*inputs)
+    everything, read[:] = sum(read), []
+    chunked.attention(*inputs, window=(16, 0))
+
+    assert sum(read) < everything / 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,11 +13,6 @@ from attnsuite.contracts.attention.cases.several_calls import RepeatedCall, Shar
 from attnsuite.contracts.attention.mutants import CONTROLS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import run_calls
-
-
-@cache
-def named(make: Any) -> dict[str, Any]:
-    return {item.name: item for item in make()}
 
 
 def test_cases_leave_threads_and_defaults_as_they_were() -> None:
@@ -63,7 +57,7 @@ def varying(calls: list[int]) -> Any:
 
 
 def repeated(conventions: dict[str, str], function: Any) -> Verdict:
-    case = named(cases)["behaviour/repeated_tiled"]
+    case = next(case for case in cases() if case.name == "behaviour/repeated_tiled")
     assert isinstance(case, RepeatedCall)
     calls = case.calls("float32")
     return case.verdict(calls, run_calls(function, calls), case.expected(calls, conventions))

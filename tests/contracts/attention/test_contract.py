@@ -121,25 +121,7 @@ def test_an_inverted_mask_lies_in_memory_as_the_mask_does(layout: str, axes: str
     assert inverted.untyped_storage().nbytes() == mask.untyped_storage().nbytes()
 
 
-# Conventions and truth
-
-
-EVERY = np.ones((3, 5), dtype=bool)
-
-
-@pytest.mark.parametrize(
-    ("option", "upper", "lower"),
-    [
-        ({"causal": True}, np.tril(EVERY), np.tril(EVERY, 2)),
-        ({"window": (1, 0)}, np.tril(np.triu(EVERY, -1)), np.tril(np.triu(EVERY, 1), 2)),
-    ],
-    ids=str,
-)
-def test_positions_are_aligned_as_declared(option: Mapping[str, Any], upper: np.ndarray, lower: np.ndarray) -> None:
-    made, (name,) = call(queries=3, keys=5, **option), option
-
-    for conventions, expected in (({}, upper), ({name: "lower_right"}, lower)):
-        assert ((oracle_result(made, conventions).weights > 0) == expected).all()
+# Empty rows
 
 
 @pytest.mark.parametrize("kind", kinds())
@@ -161,16 +143,6 @@ def test_empty_rows_are_as_declared_for_their_kind_of_mask(kind: str) -> None:
     assert (zeros == 0).all()
     assert np.isnan(nan).all()
     assert (other == 0).all(), "another kind of mask has another rule"
-
-
-def test_the_mean_is_that_of_all_values() -> None:
-    made = call(mask=Mask(pattern="nothing"))
-
-    truth = oracle_result(made, {"empty_row": "mean"}).output
-
-    mean = made.tensors["value"].double().mean(-2, keepdim=True).numpy()
-    assert (abs(truth.value - mean) <= truth.bound).all()
-    assert (truth.bound > 0).all()
 
 
 # Questions without a defined answer

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, as_problem, expected_result, oracle_result
-from attnsuite.contracts.attention.cases.draws import DRAWS
-from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.oracle import OracleResult, Problem, attention
-from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT, Spread
+from attnsuite.contracts.attention.tolerance import Spread
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widened, widest
 from attnsuite.model import DTYPES
@@ -60,6 +58,8 @@ def by_definition(problem: Problem) -> tuple[Array, Array]:
     bias, allowed = (None, mask) if mask is not None and mask.dtype == bool else (mask, None)
     shift = keys - queries if problem.conventions.get("causal") == "lower_right" else 0
     ahead = shift if problem.options.get("is_causal") else keys
+    left, right = (queries + keys if side is None else side for side in problem.options.get("window", (None, None)))
+    middle = keys - queries if problem.conventions.get("window") == "lower_right" else 0
     p, cap, sinks = (problem.options.get(name) for name in ("dropout_p", "softcap", "sinks"))
     kept = None if problem.keep_mask is None else np.broadcast_to(problem.keep_mask, shape)
     output, lse = np.full((*shape[:-1], value_width), fifty.zero), np.full(shape[:-1], -fifty.inf)
@@ -68,6 +68,7 @@ def by_definition(problem: Problem) -> tuple[Array, Array]:
         exponentials = {}
         for j in range(keys):
             seen = j <= i + ahead and (allowed is None or allowed[b, h, i, j])
+            seen = seen and i + middle - left <= j <= i + middle + right
             if seen and (bias is None or bias[b, h, i, j] != -np.inf):
                 score = fifty.mpf(scale) * fifty.fdot(zip(problem.query[b, h, i], problem.key[b, g, j], strict=True))
                 score = score if cap is None else cap * fifty.tanh(score / cap)
@@ -156,10 +157,6 @@ def boolean(*shape: int, share: float = 0.6) -> Callable[[np.random.Generator], 
     return lambda random: random.random(shape) < share
 
 
-def lower(queries: int, keys: int, shift: int = 0) -> Array:
-    return np.tril(np.ones((queries, keys), dtype=bool), shift)
-
-
 EMPTY = np.array([[True, False, True, True], [False] * 4, [True] * 4])
 """A mask l s whose second row is empty."""
 EMPTY_BIAS = np.where(EMPTY, 0.5, -np.inf)
@@ -190,6 +187,14 @@ PROBLEMS = {
     "causal_lower_right_with_empty_rows": small_problem(
         queries=5, keys=3, is_causal=True, conventions={"causal": "lower_right"}
     ),
+    "window": small_problem(queries=5, keys=5, window=(1, 0)),
+    "window_more_keys": small_problem(queries=4, keys=6, window=(None, 1)),
+    "window_more_queries": small_problem(queries=6, keys=3, window=(1, None)),
+    "window_ahead_causal": small_problem(queries=4, keys=6, window=(2, 2), is_causal=True),
+    "window_lower_right": small_problem(queries=3, keys=5, window=(1, 0), conventions={"window": "lower_right"}),
+    "window_lower_right_with_empty_rows": small_problem(
+        queries=5, keys=3, window=(0, 1), conventions={"window": "lower_right"}
+    ),
     "dropout": small_problem(keep_mask=boolean(2, 2, 3, 4), dropout_p=0.4),
     "dropout_masked": small_problem(keep_mask=boolean(2, 2, 3, 4), dropout_p=0.1, attn_mask=boolean(2, 2, 3, 4)),
     "dropout_grouped": small_problem(heads=4, keep_mask=boolean(2, 4, 3, 4), dropout_p=0.7),
@@ -216,7 +221,7 @@ def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, t
     actual = attention(problem, FLOAT64, arithmetic)
 
     assert distance(actual.output.value, expected) < tolerance
-    assert actual.output.bound.shape == expected.shape
+    np.testing.assert_allclose(actual.output.bound, attention(problem, FLOAT64, np.float64).output.bound, rtol=1e-6)
     if actual.lse is not None:
         finite = logarithms != -fifty.inf
         assert distance(actual.lse.value[finite], logarithms[finite]) < tolerance
@@ -330,30 +335,6 @@ def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.Monkey
     assert abs(fifty.mpf(third[0]) - fifty.one / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
 
 
-LARGE_FAMILIES = ("keys", "queries", "both", "widths", "items", "heads")
-
-
-def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = {}
-    for case in cases():
-        if isinstance(case, AttentionCase) and case.family not in LARGE_FAMILIES and case.queries * case.keys < 400:
-            chosen.setdefault((case.family, bool(case.gradient_of), "mask" not in case.values), case)
-    expected = {case.name: oracle_result(case.call("float64"), {}) for case in chosen.values()}
-
-    monkeypatch.setattr("attnsuite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
-
-    for case in chosen.values():
-        result, other = oracle_result(case.call("float64"), {}), expected[case.name]
-        pairs = [(result.output, other.output), *((g, other.gradients[name]) for name, g in result.gradients.items())]
-        for ours, theirs in pairs:
-            value = theirs.value.astype(np.float64)
-            # longdouble itself errs by 2⁻¹¹ bounds
-            assert compare.difference(value, ours.value, ours.bound, accept=0.51) is None, case.name
-        wrong = other.output.value.astype(np.float64) * (1 + 1e-12) + 1e-250
-        assert compare.difference(wrong, result.output.value, result.output.bound, accept=ACCEPT_OUTPUT), case.name
-    assert len({case.family for case in chosen.values()}) > 10
-
-
 # Bounds
 
 
@@ -371,21 +352,6 @@ def test_spread_bounds_the_sum_of_distances(seed: int, keys: int, offset: float)
     exact = (coefficients[..., None] * abs(value[:, None] - output[:, :, None])).sum(-2)
     noise = 1e-7 * coefficients.sum(-1, keepdims=True) * abs(value - value.mean(-2, keepdims=True)).max(initial=1e-9)
     assert (actual >= exact - noise).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("draw", DRAWS)
-def test_bounds_of_every_draw_are_numbers_and_none_is_negative(draw: str, dtype: str) -> None:
-    masks = (None, Mask(), Mask("float"), Mask(pattern="empty_rows"), Mask("float", "nothing"))
-    for mask in masks:
-        for rule in ("zeros", "nan", "mean"):
-            case = AttentionCase("bounds/any", "", draw=draw, mask=mask, gradient_of=INPUTS)
-            result = oracle_result(case.call(dtype), {"empty_row": rule})
-            for actual in (result.output, *result.gradients.values()):
-                assert np.isfinite(actual.bound).all()
-                assert (actual.bound >= 0).all()
-                assert actual.bound.dtype == np.float64
-            assert all(np.isfinite(item.value.astype(float)).all() for item in result.gradients.values())
 
 
 def test_every_case_has_finite_bounds() -> None:

@@ -15,7 +15,6 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention.feature import Grid, visible
 from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import from_function
 from tests.contracts.test_workloads import verdict_of
@@ -85,40 +84,6 @@ def test_shapes_are_verified_with_all_their_features(typed: str, direction: str)
 # Under conventions
 
 LOWER = {"causal": "lower_right", "window": "lower_right", "repeated_calls": "equal_bits"}
-
-
-def over(seen: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention to the keys that each query may see; zeros where it may see none."""
-    scores = (query @ key.mT * query.shape[-1] ** -0.5).masked_fill(~seen, -1e30)
-    return (scores.softmax(-1) * seen.any(-1, keepdim=True)) @ value
-
-
-def aligned(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, window: Any = None) -> Tensor:
-    """Causal or windowed attention whose last query stands at the last key."""
-    i, j = torch.arange(query.shape[-2])[:, None] + key.shape[-2] - query.shape[-2], torch.arange(key.shape[-2])
-    left, right = window or (key.shape[-2], 0)
-    return over((j >= i - left) & (j <= i + right), query, key, value)
-
-
-def as_the_contract(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    queries, keys = query.shape[-2], key.shape[-2]
-    grid = Grid(torch.arange(queries), torch.arange(keys), queries, keys)
-    return over(visible(options, grid, {}), query, key, value)
-
-
-@pytest.mark.parametrize("typed", ["h=2,l=4,s=9,causal", "l=9,s=4,causal", "h=2,l=5,s=12,window=2:1"])
-@pytest.mark.parametrize("direction", ["forward", "forward_backward"])
-def test_an_output_is_compared_under_the_declared_convention(typed: str, direction: str) -> None:
-    ours = CONTRACT.workload_of_shape(typed)
-    theirs = ours.under(LOWER)
-
-    assert verdict_of(theirs, aligned, direction=direction).status == "passed"  # type: ignore[arg-type]
-    assert verdict_of(theirs, direction=direction, kernel=as_the_contract).status == "failed"  # type: ignore[arg-type]
-    assert verdict_of(ours, aligned, direction=direction).status == "failed"  # type: ignore[arg-type]
-    assert verdict_of(ours, direction=direction, kernel=as_the_contract).status == "passed"  # type: ignore[arg-type]
-    assert theirs.work("float32", direction)["attended"] != ours.work("float32", direction)["attended"]
-    assert theirs.name == ours.name
-    assert theirs.under({}) == ours
 
 
 def test_a_mask_that_hides_is_passed_and_judged_as_one() -> None:

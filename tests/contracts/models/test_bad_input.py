@@ -40,17 +40,17 @@ def error(name: str, config: dict[str, Any], weights: dict[str, Any], inputs: di
     return str(raised.value)
 
 
-@pytest.mark.parametrize("value", NO_INTEGERS)
 @pytest.mark.parametrize(
-    ("name", "key"), [("seq2seq_attention", "hidden"), ("transformer", "heads"), ("vision_transformer", "patch")]
+    ("name", "key", "value", "least"),
+    [
+        *(("seq2seq_attention", "hidden", value, 1) for value in NO_INTEGERS),
+        ("transformer", "heads", "8", 1),
+        ("vision_transformer", "patch", 0, 1),
+        *(("seq2seq_attention", "window", value, 0) for value in ("3", 1.5, -1)),
+    ],
 )
-def test_a_size_that_is_no_positive_integer_is_an_error(name: str, key: str, value: Any) -> None:
-    assert error(name, {key: value}, {}, {}) == f"{key} is {value!r}, expected an integer from 1"
-
-
-@pytest.mark.parametrize("value", ["3", 1.5, -1])
-def test_a_window_that_is_no_size_is_an_error(value: Any) -> None:
-    assert error("seq2seq_attention", {"window": value}, {}, {}) == f"window is {value!r}, expected an integer from 0"
+def test_a_size_that_is_no_such_integer_is_an_error(name: str, key: str, value: Any, least: int) -> None:
+    assert error(name, {key: value}, {}, {}) == f"{key} is {value!r}, expected an integer from {least}"
 
 
 @pytest.mark.parametrize("value", NO_TENSORS)

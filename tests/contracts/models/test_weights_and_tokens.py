@@ -20,7 +20,6 @@ from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
 from attnsuite.worker import run_calls
-from attnsuite.worker.calling import split_weights
 
 NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "
@@ -102,19 +101,6 @@ def test_a_missing_parameter_is_unsupported() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("returned", "expected"),
-    [
-        (("output", {"a": 1}), ("output", {"a": 1})),
-        (["output", "weights"], ("output", {"": "weights"})),
-        ("output", ("output", {})),
-        (("output", "weights", 3), (("output", "weights", 3), {})),
-    ],
-)
-def test_a_pair_is_split_into_an_output_and_weights_by_name(returned: Any, expected: Any) -> None:
-    assert split_weights(returned) == expected
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("keys", [1, 7, 1000])
 def test_row_sums_of_a_correct_softmax_lie_within_their_bound(dtype: str, keys: int) -> None:
@@ -183,17 +169,6 @@ def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(na
             assert all(tokens.known.all() for tokens in expected), case.name
     ends = np.concatenate([tokens.value[:, -1] == calls[0].factory_options["greedy"]["end"] for tokens in expected])
     assert set(ends.tolist()) == {True, False}
-
-
-def test_decoding_with_a_cache_and_without_gives_the_same_tokens() -> None:
-    correct = contract("transformer").controls()["correct"]
-
-    full, cached = (
-        run_calls(correct, model_case("transformer", case).calls("float32"))[0].output.tolist()  # type: ignore[union-attr]
-        for case in ("greedy/usual", "greedy/cached")
-    )
-
-    assert full == cached
 
 
 def test_a_translation_is_what_a_model_chooses_when_it_reads_the_translation() -> None:

@@ -15,17 +15,12 @@ import torch
 
 from attnsuite.cases import Reply
 from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
-from attnsuite.cases.tensors import numbers
 from attnsuite.conformance.coverage import Coverage, cases_by_example, coverage
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import as_problem
-from attnsuite.contracts.attention.cases.documents import KeyGradient, arrays, options, printed_examples
+from attnsuite.contracts.attention.cases.documents import KeyGradient, printed_examples
 from attnsuite.contracts.sources import documents
-from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.kernel_pooling import forty_points
-from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import QUANTITY_KINDS
 
@@ -60,13 +55,6 @@ def oracle_output(case: DocumentedNumbers, dtype: str = "float64") -> Array:
     assert expected.form.shape == (*query.shape[:-1], value.shape[-1])
     output: Array = expected.numbers
     return output
-
-
-def documented(example: Excerpt, where: str, quantity: str) -> tuple[Array, Array | float]:
-    """A quantity and its tolerance: half a unit of the last printed digit, or 1e-9 of the number."""
-    quantities = numbers(getattr(example, where)[quantity])
-    decimals = example.printed_decimals.get(quantity) if where == "expected" else None
-    return quantities, (1e-9 * abs(quantities) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9))
 
 
 # The file
@@ -176,33 +164,6 @@ def test_weights_have_as_many_numbers_as_the_documents_count(name: str, id: str,
     assert sum(counted) == documents.examples()[id].derived[quantity]
 
 
-NEW = (
-    ("attention_scores", r"scaled_scores$|scores_without|/doc-003.*/scores$"),
-    ("kernel_pooling", r"kernel_values$"),
-    ("multi_head_attention", r"/(query|key|value|weights)$"),
-    ("transformer", r"/after_"),
-    ("vision_transformer", r"/after_"),
-    ("additive_attention", r"/context$"),
-)
-"""Contracts, and names of their cases of intermediate results."""
-
-
-@pytest.mark.parametrize(("name", "pattern"), NEW)
-def test_one_wrong_number_of_an_intermediate_result_fails(name: str, pattern: str) -> None:
-    cases = [case for case in contract(name).cases() if case.source and re.search(pattern, case.name)]
-
-    assert cases
-    for case in cases:
-        calls = case.calls("float64")
-        expected = case.expected(calls, {})
-        right = torch.from_numpy(expected[0].numbers).clone()
-        wrong = right.clone()
-        # the last position that the document shows, off by more than any printed digit
-        wrong.view(-1)[0 if name != "seq2seq_attention" else 3] += 0.01
-        assert case.verdict(calls, (Reply(right),), expected).status == "passed", case.name
-        assert case.verdict(calls, (Reply(wrong),), expected).status == "failed", case.name
-
-
 @pytest.mark.parametrize(
     "name", ["doc-003/3.4.1-query-2/queries_shape", "doc-003/3.6.2-multi-head-split/context_shape_merged"]
 )
@@ -239,58 +200,14 @@ def test_the_cases_of_the_documents_are_cases_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_the_oracle_in_float64_reproduces_every_digit(name: str) -> None:
-    case = PRINTED[name]
-    call = case.calls("float64")[0]
-
-    result = oracle.attention(as_problem(call, {}), PRECISIONS["float64"], np.float64)
-
-    source = case.figures.source
-    example = documents.examples()[source.example]
-    for where in ("expected", "derived"):
-        if source.quantity in getattr(example, where):
-            printed, tolerance = documented(example, where, source.quantity)
-            computed = result.output.value.reshape(printed.shape)
-            rows = slice(1, None) if source.example == EMPTY_ROW else slice(None)
-            assert (abs(computed - printed) <= tolerance)[..., rows, :].all(), where
-
-
-@pytest.mark.parametrize("id", sorted({case.figures.source.example for case in PRINTED.values()}))
-def test_intermediate_results_reproduce_every_digit(id: str) -> None:
-    example = documents.examples()[id]
-    inputs = arrays(example)
-    query, key = inputs["query"], inputs["key"]
-    scores = query @ key.swapaxes(-1, -2)
-    scale = options(example).get("scale", query.shape[-1] ** -0.5)
-    call = next(case for case in PRINTED.values() if case.figures.source.example == id).calls("float64")[0]
-    weights = oracle.attention(as_problem(call, {}), PRECISIONS["float64"]).weights.reshape(scores.shape)
-    results = {"query": query, "key": key, "scores": scores, "scaled_scores": scale * scores, "weights": weights}
-    results["row_sums"] = weights.sum(-1)
-    if "value" in inputs:
-        results |= {"value": inputs["value"], "output": weights @ inputs["value"]}
-        results["output_shape"] = np.array(results["output"].shape)
-    if example.parameters.get("score"):  # scores by distance: the query's norm drops out of the softmax
-        squares = (query[:, None] - key[None]) ** 2
-        results |= {"scores": -squares.sum(-1) / 2, "scores_without_query_norm": scores + inputs["attn_mask"]}
-    if "keep_mask" in example.inputs:
-        results["masked_scores"] = np.where(inputs["attn_mask"], scale * scores, example.parameters["mask_fill"])
-
-    rows = slice(1, None) if id == EMPTY_ROW else slice(None)
-    for where in ("expected", "derived"):
-        for quantity in getattr(example, where):
-            printed, tolerance = documented(example, where, quantity)
-            close = abs(results[quantity].reshape(printed.shape) - printed) <= tolerance
-            assert (close[..., rows, :] if close.ndim > 1 else close).all(), (where, quantity)
-
-
-@pytest.mark.parametrize("name", PRINTED)
-def test_a_wrong_digit_in_the_document_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_digit_of_the_document_is_compared(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = PRINTED[name]
     printed, decimals = case.printed, case.figures.decimals
     last = 10.0**-decimals if decimals is not None else None
     output = oracle_output(case)
     computed = output.reshape(printed.shape)
 
+    assert verdict_on(case, "float64", output).status == "passed"
     for place in np.ndindex(printed.shape):
         if case.figures.source.example == EMPTY_ROW and place[-2] == 0:
             continue  # the contract defines the output of an empty row
@@ -302,19 +219,6 @@ def test_a_wrong_digit_in_the_document_fails(name: str, monkeypatch: pytest.Monk
         verdict = verdict_on(case, "float64", output)
         assert verdict.status == "failed", place
         assert verdict.detail.startswith("the document has another number: output[")
-
-
-@pytest.mark.parametrize("name", [name for name, case in PRINTED.items() if case.figures.decimals is not None])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_an_output_off_by_one_printed_digit_fails(name: str, dtype: str) -> None:
-    case = PRINTED[name]
-    assert case.figures.decimals is not None
-    output = oracle_output(case, dtype)
-
-    for place in np.ndindex(output.shape):
-        changed = output.copy()
-        changed[place] += 10.0**-case.figures.decimals
-        assert verdict_on(case, dtype, changed).status == "failed"
 
 
 # Masks, scales and shapes
@@ -329,15 +233,6 @@ def test_a_matrix_of_zeros_and_ones_is_no_mask() -> None:
     assert set(mask.unique().tolist()) == {0.0, 1.0}
     assert verdict_on(added, "float64", oracle_output(causal)).status == "failed"
     assert verdict_on(causal, "float64", oracle_output(added)).status == "failed"
-
-
-def test_a_mask_by_minus_infinity_equals_is_causal_whatever_it_adds_elsewhere() -> None:
-    for quantity in ("output", "weights"):
-        masked, causal = (
-            oracle_output(PRINTED[f"documents/doc-000/{id}/{quantity}"])
-            for id in ("2.1-manual-additive-mask", "2.3-library-causal")
-        )
-        assert abs(masked - causal).max() < 1e-15
 
 
 def test_a_keep_mask_is_boolean_and_true_may_attend() -> None:
