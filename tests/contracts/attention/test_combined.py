@@ -61,9 +61,8 @@ def test_dropout_is_read_off_values_that_are_the_identity() -> None:
     assert torch.equal(call.tensors["value"][0, 0], torch.eye(7))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_another_seed_draws_another_array_that_is_whole(seed: int) -> None:
-    rows = ARRAY.rows("quick", seed)
+def test_another_seed_draws_another_array_that_is_whole() -> None:
+    rows = ARRAY.rows("quick", 1)
     assert not SPACE.coverage(rows, fused=False).unmet
     assert rows != ARRAY.rows("quick")
 

@@ -212,6 +212,13 @@ PROBLEMS = {
 }
 
 
+def first_item(problem: Problem) -> Problem:
+    """The problem of the first batch item alone, whose slopes take a quarter of the time."""
+    arrays = {name: getattr(problem, name) for name in (*INPUTS, "output_gradient", "lse_gradient", "keep_mask")}
+    options = {name: value[:1] if np.ndim(value) == 4 else value for name, value in problem.options.items()}
+    return replace(problem, options=options, **{n: a[:1] for n, a in arrays.items() if np.ndim(a) == 4})
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(("arithmetic", "tolerance"), ARITHMETIC)
 def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, tolerance: float) -> None:
@@ -237,7 +244,7 @@ def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, t
     ],
 )
 def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = first_item(PROBLEMS[name])
     names = (*INPUTS, *({"sinks"} & set(problem.options)))
     expected = {name: slopes(problem, name) for name in names}
 
