@@ -4,13 +4,13 @@ import gc
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from runs import Forked, report_of
+from runs import report_of, run_pytest_in
 
 from attnsuite.__main__ import main
 from attnsuite.contracts import contract
@@ -46,20 +46,10 @@ def submission(tmp_path: Path) -> Callable[[str], Path]:
     return copied
 
 
-@pytest.fixture(scope="session")
-def forked_pytest() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """Runs pytest in a folder, in processes forked from one that has imported PyTorch."""
-    forked = Forked()
-    yield forked.run
-    forked.close()
-
-
 @pytest.fixture
-def run_pytest(
-    tmp_path: Path, forked_pytest: Callable[..., subprocess.CompletedProcess[str]]
-) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs pytest in tmp_path, in a process that has imported PyTorch."""
-    return partial(forked_pytest, tmp_path)
+def run_pytest(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs pytest in tmp_path, in a process of its own."""
+    return partial(run_pytest_in, tmp_path)
 
 
 @pytest.fixture

@@ -70,10 +70,6 @@ def test_a_submission_whose_messages_all_differ_cannot_fill_the_page():
     assert sum(group.count for group in found) == 500
 
 
-def test_the_command_that_runs_again_has_the_device():
-    assert groups([outcome(status="failed", device="cuda")])[0].rerun.endswith("--dtype float32 --device cuda")
-
-
 def test_an_unregistered_implementation_is_run_again_by_its_target():
     again = {"attention/loops": ["my loops.py:f", "--contract", "attention"]}
 
@@ -81,10 +77,6 @@ def test_an_unregistered_implementation_is_run_again_by_its_target():
 
     command = "attnsuite check 'my loops.py:f' --contract attention --case c --dtype float32 --device cuda:1"
     assert group.rerun == command
-
-
-def test_a_status_in_the_detail_is_not_repeated():
-    assert groups([outcome(status="crashed", detail="crashed: SIGSEGV")])[0].message == "crashed: SIGSEGV"
 
 
 def test_a_failure_without_a_diagnosis_joins_the_group_of_its_case_in_another_dtype():

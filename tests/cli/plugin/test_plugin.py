@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import run_pytest_in
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -71,18 +70,12 @@ contract.CONTRACT = replace(contract.CONTRACT, known_bugs=Path(__file__).with_na
 
 
 @pytest.fixture
-def package(write: Write, tmp_path: Path) -> Path:
-    """A package with kernels and a test module of three lines."""
+def run(write: Write, run_pytest: Pytest) -> Pytest:
+    """Runs pytest in a package with kernels and a test module of three lines."""
     write("theirs/__init__.py", "")
     write("theirs/kernels.py", (SUBMISSIONS / "checked_kernels.py").read_text())
     write("tests/test_theirs.py", THREE_LINES)
     write("pytest.ini", SETTINGS)
-    return tmp_path
-
-
-@pytest.fixture
-def run(package: Path, run_pytest: Pytest) -> Pytest:
-    """Runs pytest in the package."""
     return run_pytest
 
 
@@ -186,11 +179,11 @@ def test_cases_are_selected_like_other_tests(run: Pytest) -> None:
 
 
 def test_without_the_option_a_run_is_as_before_and_imports_no_torch(
-    package: Path, reported: Reported, write: Write
+    run: Pytest, reported: Reported, write: Write
 ) -> None:
     write("plain/test_plain.py", "import sys\ndef test_plain():\n    assert 'torch' not in sys.modules\n")
 
-    done = run_pytest_in(package, "plain")
+    done = run("plain")
 
     assert done.returncode == 0
     assert reported() == {"plain.test_plain test_plain": ("passed", "")}
