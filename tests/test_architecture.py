@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3840,
-    "contracts": 22554,
+    "contracts": 22527,
     "registry": 5510,
     "worker": 3640,
     "machine": 650,

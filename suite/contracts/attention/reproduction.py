@@ -154,11 +154,7 @@ def fewer_axes(call: Call) -> Iterator[Call]:
     shapes = [call.tensors[name].shape for name in ("query", "key")]
     for rank in range(2, len(shapes[0])):
         if all(set(shape[: len(shape) - rank]) == {1} for shape in shapes):
-            yield _changed(call, partial(_of_rank, rank))
-
-
-def _of_rank(rank: int, name: str, tensor: Tensor) -> Tensor:
-    return tensor[(0,) * max(tensor.dim() - rank, 0)]
+            yield _changed(call, partial(lambda rank, name, tensor: tensor[(0,) * max(tensor.dim() - rank, 0)], rank))
 
 
 def simpler_numbers(call: Call) -> Iterator[Call]:

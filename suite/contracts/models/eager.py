@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from attnsuite.cases.mutants import formula
 from attnsuite.contracts.shared import Attention, through_identity
 from attnsuite.contracts.softmax import masked, unguarded
 
+T = TypeVar("T")
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Part = Mapping[str, Tensor]
@@ -185,11 +186,10 @@ class Blocks(Steps):
     add = formula(lambda x, y: x + y)
 
 
-def part(weights: Part, block: str) -> dict[str, Tensor]:
-    """The tensors below a name, by the rest of their names."""
+def part(weights: Mapping[str, T], block: str) -> dict[str, T]:
+    """The tensors below a name, by the rest of their names: `encoder.0.ffn` gives w1, b1, w2, b2."""
     below = f"{block}."
-    start = len(below)
-    return {name[start:]: tensor for name, tensor in weights.items() if name.startswith(below)}
+    return {name.removeprefix(below): tensor for name, tensor in weights.items() if name.startswith(below)}
 
 
 def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:

@@ -9,7 +9,10 @@ import numpy as np
 
 from attnsuite.contracts.blocks import add_norm as normalisation
 from attnsuite.contracts.blocks import positionwise_ffn
+from attnsuite.contracts.models.eager import part
 from attnsuite.judging.running_error import WithError
+
+__all__ = ["add_norm", "feed_forward", "multi_head", "norm", "part", "root"]
 
 Array = np.ndarray[Any, Any]
 ALL_ALLOWED = np.array(True)
@@ -18,12 +21,6 @@ Attention = tuple[WithError, Array]
 """The weights of an attention, … l s, and its boolean mask, which broadcasts to them."""
 Attentions = Mapping[str, Attention]
 """Those of a model by name."""
-
-
-def part(weights: Part, name: str) -> Part:
-    """The tensors below a name, by the rest of their names: `encoder.0.ffn` gives w1, b1, w2, b2."""
-    below = f"{name}."
-    return {full[len(below) :]: tensor for full, tensor in weights.items() if full.startswith(below)}
 
 
 def multi_head(

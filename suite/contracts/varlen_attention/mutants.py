@@ -193,10 +193,6 @@ def _count(item: Item) -> int:
     return int(item.keys.stop - item.keys.start)
 
 
-def _if_larger(item: Item, items: list[Item], ends: list[int], longest: int, longest_key: int) -> int:
-    return longest_key if longest > _longest(ends) else _count(item)
-
-
 LENGTHS = {
     "ignores_lengths": Mutation("cu_seqlens are ignored: tokens attend to other items of the pack",
         with_result(lambda items: [Item(slice(0, items[-1].rows.stop), slice(0, items[-1].keys.stop))]),
@@ -222,7 +218,8 @@ LENGTHS = {
     "reads_until_max_seqlen": Mutation("an item reads max_seqlen_k keys, whatever its own length is",
         _read(lambda item, items, ends, longest, longest_key: longest_key)),
     "reads_until_larger_max_seqlen": Mutation("a max_seqlen_k larger than needed is taken for the length of every item",
-        _read(_if_larger)),
+        _read(
+            lambda item, items, ends, longest, longest_key: longest_key if longest > _longest(ends) else _count(item))),
     "stops_at_max_seqlen_of_queries": Mutation("keys beyond max_seqlen_q of an item are not read",
         _read(lambda item, items, ends, longest, longest_key: min(_count(item), longest))),
     "stops_at_length_of_first": Mutation("no item reads more keys than the first one has",

@@ -174,14 +174,9 @@ def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: Attenti
     return Dense.combine(weights.masked_fill(nothing, math.nan), value, call).masked_fill(nothing, 0.0)
 
 
-def _emptied(levels: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The mask of the row, which hides all keys from some queries, too."""
-    return {"mask": Mask(levels["mask"], "empty_rows", levels["mask_axes"])} if levels["empty_row"] else {}
-
-
 LEVELS = Levels(
     {"empty_row": {"no_row_emptied": False, "rows_emptied": True}},
-    _emptied,
+    lambda levels: {"mask": Mask(levels["mask"], "empty_rows", levels["mask_axes"])} if levels["empty_row"] else {},
     (
         Contradiction("rows are emptied by masks", {"empty_row": ("rows_emptied",), "mask": ("no_mask",)}),
         Contradiction("rows are emptied by masks that have rows, and hide keys at random otherwise",

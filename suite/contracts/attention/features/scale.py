@@ -10,7 +10,7 @@ from attnsuite.cases import Case
 from attnsuite.cases.case import Traits
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
+from attnsuite.contracts.attention.computation.forward import Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.lazily import torch
@@ -88,11 +88,6 @@ def by_default(wrong: Callable[[AttentionCall], float]) -> Callable[[AttentionCa
     return lambda call: wrong(call) if call["scale"] is None else factor(call)
 
 
-def _ignored(where: Condition) -> Callable[[AttentionCall], float]:
-    """A given scale is ignored in some calls."""
-    return lambda call: default(call) if where(call) else factor(call)
-
-
 def _if_given(wrong: Any) -> Any:
     """A mistake in a given scale alone."""
     return lambda call: factor(call) if call["scale"] is None else wrong(call)
@@ -137,7 +132,8 @@ def _off(dtype: str) -> Mutation:
 BARELY = mutants(
     Dense,
     factor={
-        **in_places("ignores_scale", "a given scale is ignored", _ignored, "with_mask", "when_causal",
+        **in_places("ignores_scale", "a given scale is ignored",
+            lambda where: lambda call: default(call) if where(call) else factor(call), "with_mask", "when_causal",
             "when_grouped"),
         "ignores_integer_scale": Mutation("a scale that is no float is ignored",
             _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),

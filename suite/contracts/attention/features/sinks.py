@@ -198,11 +198,6 @@ def _unless(where: Condition) -> Callable[[AttentionCall], Tensor]:
     return _changed(lambda logits, call: torch.full_like(logits, -math.inf) if where(call) else logits)
 
 
-def _of_key_heads(logits: Tensor, call: AttentionCall) -> Tensor:
-    """The first logits, one for each key head."""
-    return logits[: call.key_heads].repeat_interleave(call.heads // max(call.key_heads, 1))
-
-
 def _wrong_sigmoid(scores: Tensor, call: AttentionCall) -> Tensor:
     weights = Dense.softmax(scores, call)
     if call["sinks"] is None:
@@ -227,7 +222,8 @@ FORWARD = mutants(
         "counts_sinks_twice": Mutation("the sink enters the sum twice",
             _changed(lambda logits, call: logits + math.log(2)), "rocm-libraries PR 12229; split-KV kernels"),
         "takes_sinks_per_key_head": Mutation("query heads that share a key head share its sink",
-            _changed(_of_key_heads)),
+            _changed(
+                lambda logits, call: logits[: call.key_heads].repeat_interleave(call.heads // max(call.key_heads, 1)))),
         "takes_sink_of_first_head": Mutation("all heads have the sink of the first",
             _changed(lambda logits, call: logits[:1].expand_as(logits))),
         "takes_sinks_in_base_2": Mutation("the sinks are taken in base 2, the scores in base e",

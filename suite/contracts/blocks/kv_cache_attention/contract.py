@@ -80,10 +80,6 @@ def _is_not_finite(call: Call) -> bool:
     return not cache.is_meta and not bool(cache.isfinite().all())
 
 
-def _ragged(call: Call) -> bool:
-    return len(call.tensors["cache_seqlens"].unique()) > 1
-
-
 def _no_tokens(call: Call) -> bool:
     lengths = call.tensors["cache_seqlens"]
     return 0 in call.tensors["query"].shape or ("key" not in call.tensors and bool((lengths == 0).any()))
@@ -95,7 +91,7 @@ CONTRACT = declare(
     PARAMETERS,
     also={
         "several_queries": lambda call: call.tensors["query"].shape[1] > 1,
-        "ragged": _ragged,
+        "ragged": lambda call: len(call.tensors["cache_seqlens"].unique()) > 1,
         "grouped": lambda call: call.tensors["query"].shape[2] != call.tensors["key_cache"].shape[2],
         "nan_unwritten": _is_not_finite,
         "no_tokens": _no_tokens,
