@@ -214,14 +214,6 @@ def test_after_an_error_other_implementations_are_tested(monkeypatch: pytest.Mon
     assert gate.refusal(other.full_name, "float32", FORWARD)
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """What runs in a shell's background ignores interrupts, and so do the tests that it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_tests_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     main = threading.main_thread().ident

@@ -1,62 +1,25 @@
 """`attnsuite compare`: from the command line, over real files of results, and interleaved over real processes."""
 
 import pytest
-from builders import BASELINES, RUN, measured, outcome
-from commanded import KERNEL, rows
+from builders import RUN, outcome
+from commanded import KERNEL
 from msgspec.structs import replace
 from processes import committed
 from stored import MACHINE, record
 
 from attnsuite.benchmark import interleaved, table
-from attnsuite.model import Facts
 
-SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
-FIRST = replace(RUN, id="20260102T030405", machine=MACHINE, sources=SOURCES, finished="", facts=Facts(BASELINES))
-SECOND = replace(FIRST, id="20260103T030405", started="2026-01-03T03:04:05+00:00", versions={"torch": "2.14.0"})
-
-
-def recorded(results, *of):
-    record(results, *of)
-    return results
-
-
-def timed(chunked):
-    return measured("matmul", seconds=0.05), measured("chunked", seconds=chunked)
-
-
-@pytest.fixture
-def old(tmp_path):
-    return recorded(tmp_path / "old", FIRST, outcome("plain/small"), outcome("mask/float"), *timed(0.1))
-
-
-@pytest.fixture
-def new(tmp_path):
-    later = replace(FIRST, id=SECOND.id)
-    rows = outcome("plain/small"), outcome("mask/float", "failed", detail="off by 1"), *timed(0.13)
-    return recorded(tmp_path / "new", later, *rows)
+FIRST = replace(RUN, machine=MACHINE, finished="")
+SECOND = replace(FIRST, id="r2", started="2026-01-03T03:04:05+00:00")
 
 
 def test_a_commit_is_compared_with_what_is_there(tmp_path, status_of, capsys):
-    results = recorded(tmp_path / "results", FIRST, outcome("a/1"))
+    record(tmp_path / "results", FIRST, outcome("a/1"))
     committed(tmp_path)
-    recorded(results, SECOND, outcome("a/1", "failed"))
+    record(tmp_path / "results", SECOND, outcome("a/1", "failed"))
 
     assert status_of("compare", "results@HEAD", "results", "--fail-on", "failed") == 1
     assert "fails: attention/loops a/1 (float32, cpu) passed → failed" in capsys.readouterr().out
-
-
-def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp_path):
-    assert status_of("compare", str(old), str(new), "--json", "rows.jsonl") == 0
-    assert status_of("compare", str(old), str(new), "--json", "rows.jsonl") == 0  # it is known as our own
-
-    changes = rows((tmp_path / "rows.jsonl").read_text())
-
-    assert [row["what"] for row in changes] == ["status", "time", "time", "memory", "memory"]
-    assert (changes[0]["old"], changes[0]["new"], changes[0]["worse"]) == ("passed", "failed", True)
-    assert {row["implementation"]: row["verdict"] for row in changes[1:3]}["attention/chunked"] == "inconclusive"
-
-
-# Interleaved
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """`attnsuite learn`: what it prints, writes and refuses; curves and scores in results/, and the page made of them."""
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,6 @@ def two_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": OPEN})
 
 
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, also where the tests were started in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def learned(results: str = "results") -> list[TrainingRow]:
     (stored,) = read(Path(results)).values()
     return list(stored.learned)
@@ -57,6 +49,7 @@ def test_all_tasks_are_learned_and_stored(capsys: pytest.CaptureFixture[str]) ->
     assert "(documents: 0.125)" in printed
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_run_that_was_interrupted_is_resumed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
