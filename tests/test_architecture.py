@@ -30,7 +30,6 @@ ALONE = {"report": {"model", "results"}}
 
 
 def modules() -> dict[str, Path]:
-    """Every module of suite/ by its dotted name."""
     found = {}
     for file in sorted(SUITE.rglob("*.py")):
         parts = ("attnsuite", *file.relative_to(SUITE).with_suffix("").parts)

@@ -56,13 +56,11 @@ def ended(process: subprocess.Popen[str], *statuses: int) -> str:
 
 
 def recorded(results: Path) -> MachineRecord:
-    """The results of the only machine."""
     (found,) = read(results).values()
     return found
 
 
 def statuses(results: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
-    """The status and error of each test."""
     return {of.key: (of.status, of.error_ratio) for of in recorded(results).outcomes}
 
 
@@ -87,7 +85,6 @@ def test_xargs_has_the_results_of_one_process(around: Around, tmp_path: Path, wh
 
 
 def workflow() -> dict[str, Any]:
-    """The example for GitHub Actions."""
     content: dict[str, Any] = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
     return content
 
@@ -99,7 +96,6 @@ def step(job: str, name: str) -> list[str]:
 
 
 def pod() -> list[str]:
-    """The command of the example for Kubernetes."""
     content = yaml.safe_load((EXAMPLES / "kubernetes.yml").read_text())
     (container,) = content["spec"]["template"]["spec"]["containers"]
     command: list[str] = container["command"]

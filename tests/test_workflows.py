@@ -34,7 +34,6 @@ def steps(file: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a wrong kernel."""
     folder = tmp_path / "repository"
     folder.mkdir()
     (folder / "kernel.py").write_text(WRONG)

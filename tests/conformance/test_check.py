@@ -151,7 +151,6 @@ def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:
 
 
 def timeouts(statuses: Iterable[str], time_limit: float = TIME_LIMIT, reason: Reason = Reason.NONE) -> Timeouts:
-    """The count after outcomes of these statuses."""
     count = Timeouts(time_limit)
     for status in statuses:
         count.add(Outcome("x", "attention", "plain/small", "float32", "cpu", Status(status), reason=reason))

@@ -183,7 +183,6 @@ def names(function: Callable[..., Any], *cases: str, dtypes: Any = "float32") ->
 
 
 def wrong(name: str, function: Callable[..., Any], dtype: str = "float32") -> dict[tuple[str, str], WrongResult]:
-    """The result of a function in a case."""
     case = CASES[name]
     calls = case.calls(dtype)
     return {(name, dtype): WrongResult(case, calls, run_calls(function, calls), case.expected(calls, {}))}

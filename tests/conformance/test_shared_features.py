@@ -16,7 +16,6 @@ BACKWARD: Traits = {HOW: ("backward",)}
 
 
 def says(failing: Sequence[Traits], passing: Sequence[Traits]) -> str:
-    """The rule about tests with these features."""
     traits = [*((each, True) for each in failing), *((each, False) for each in passing)]
     return where_failing([FeatureTest(f"case/{n}", each, failed) for n, (each, failed) in enumerate(traits)]).says
 

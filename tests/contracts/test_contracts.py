@@ -71,15 +71,12 @@ def shared(name: str) -> CaseTests:
 
 
 class SharingSession(Session):
-    """A session with the shared tests."""
-
     def questions(self, contract: Contract) -> CaseTests:
         return shared(contract.name)
 
 
 @cache
 def every_test(name: str) -> list[CaseTest]:
-    """All tests of a contract."""
     cases = contract(name).cases()
     return [shared(name).test(case, dtype, {}) for case in cases for dtype in case.dtypes]
 
@@ -182,7 +179,6 @@ def size(test: CaseTest) -> int:
 
 @cache
 def outcomes(name: str) -> list[Outcome]:
-    """The outcomes of an implementation, in this process."""
     (declaration,) = registry.find([name])
     return list(SharingSession(requested(*selected_for(declaration), "cpu")).run(declaration))
 

@@ -65,7 +65,6 @@ def honest(name: str, file: str, dtype: str = "float32") -> dict[str, Tensor]:
 
 
 def verdict_on(name: str, actual: dict[str, Tensor], claimed: int = 5, dtype: str = "float32") -> Verdict:
-    """The verdict on the rows of a step."""
     workload = trained(name)
     return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), actual)
 
@@ -183,7 +182,6 @@ def attention_with(mistake: str) -> Attention:
 
 
 def model_with(name: str, file: str, mistake: str) -> Callable[..., Any]:
-    """A shipped implementation with that attention as its backend."""
     function, attention = shipped(name, file), attention_with(mistake)
     return lambda *arguments, **named: function(*arguments, **named, attention=attention)
 

@@ -24,7 +24,6 @@ WORKLOAD = next(workload for workload in CONTRACT.workloads() if workload.name =
 
 
 def judged(case: PackedCase, change: object = None) -> Verdict:
-    """The verdict on the correct output, changed in one row."""
     calls = case.calls("float32")
     expected = case.expected(calls, {})
     (reply,) = run_calls(matmul, calls)

@@ -35,7 +35,6 @@ UNTRAINED = [name for name, figure in FIGURES.items() if not figure.trains]
 
 
 def small(*values, title="t"):
-    """A heat map of one row."""
     axes = Axis("key", tuple("abcdefghijk"[: len(values)])), Axis("query", ("q",))
     return HeatMaps("s", (HeatMap((values,)),), *axes, title=title)
 
@@ -48,7 +47,6 @@ def expected(example, quantity):
 
 
 def shown(name, place=0):
-    """The numbers of one map of a figure, to five digits."""
     return torch.tensor(FIGURES[name].picture().maps[place].rows, dtype=torch.float64)
 
 
@@ -257,7 +255,6 @@ def test_an_attention_that_raises_is_refused(write):
 
 
 def marks(root, kind):
-    """The groups of marks of a kind, each with its marks."""
     groups = [node for node in root.iter(f"{SVG}g") if node.get("class", "").startswith(f"mark-{kind} role-mark")]
     return [list(group) for group in groups]
 

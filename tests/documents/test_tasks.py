@@ -224,7 +224,6 @@ def weights(name: str) -> dict[str, Tensor]:
 
 
 def output(name: str, p: float = 0.0, random: torch.Generator | None = None, attention: Any = sdpa) -> Tensor:
-    """The output of a model for training."""
     if name == "seq2seq_attention":
         return models.seq2seq_attention(SIZES[name], weights(name), p, random)(*TEXT)
     model = getattr(models, name)(SIZES[name], weights(name), attention, p, random)

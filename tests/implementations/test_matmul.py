@@ -12,8 +12,6 @@ from attnsuite.implementations.attention.matmul import attention
 
 
 class Products(TorchDispatchMode):
-    """Records the dtypes of matrix products."""
-
     def __init__(self) -> None:
         super().__init__()
         self.dtypes: list[torch.dtype] = []

@@ -47,11 +47,13 @@ def test_what_features_are_also_called_means_families_that_exist() -> None:
     assert not {word for word, family in CONTRACT.aliases.items() if word in families and word != family}
 
 
-def test_an_argument_is_passed_exactly_when_its_feature_is_needed() -> None:
+def test_cases_pass_an_argument_exactly_when_its_feature_is_needed_and_are_defined() -> None:
     for case in cases():
-        for made in case.calls(case.dtypes[-1]):
+        calls = case.calls(case.dtypes[-1])
+        for made in calls:
             for parameter, features in PARAMETERS.items():
                 assert (parameter in made.arguments) == bool(needs((made,)) & set(features)), case.name
+        assert undefined_reason(case, needs(calls), {}) == "", "by the contract's own conventions"
 
 
 def test_the_core_needs_no_feature() -> None:
@@ -193,8 +195,3 @@ def test_gradients_of_rows_with_nan_are_undefined(changes: Mapping[str, Any], co
 )
 def test_all_else_is_defined(changes: Mapping[str, Any], conventions: Mapping[str, Any]) -> None:
     assert undefined_reason(*question(**changes), conventions) == ""
-
-
-def test_the_contracts_own_conventions_define_every_case() -> None:
-    for case in cases():
-        assert undefined_reason(case, needs(case.calls(case.dtypes[0])), {}) == ""

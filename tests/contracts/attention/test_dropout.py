@@ -74,18 +74,15 @@ def dropped(call: Call, kept: Array, factor: float) -> Tensor:
 
 
 def inner(case: DropoutCase | CountedCase) -> AttentionCase:
-    """The case whose weights are dropped."""
     assert isinstance(case.base, AttentionCase)
     return case.base
 
 
 def chance(case: CountedCase) -> float:
-    """With what probability a weight is dropped."""
     return float(inner(case).values["dropout_p"])
 
 
 def complaint(case: CountedCase, patterns: list[Array]) -> str | None:
-    """The complaint about outputs that keep these weights."""
     forward = tuple(call for call in calls(case.name) if call.backward_of is None)
     return shares.complaint(case.count(forward, [output_of(case, pattern) for pattern in patterns]))
 

@@ -400,7 +400,6 @@ def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
 
 
 def oracle_results(actual: Any) -> list[OracleResult | WithinBounds]:
-    """The oracle's results among what a case expects."""
     item = actual if isinstance(actual, tuple | list) else []
     return [part for part in item if isinstance(part, OracleResult | WithinBounds)]
 

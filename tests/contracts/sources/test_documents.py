@@ -41,14 +41,12 @@ EMPTY_ROW = "doc-001/sdpa-empty-row"
 
 
 def verdict_on(case: DocumentedNumbers, dtype: str, output: Array) -> Verdict:
-    """The verdict on an implementation that returns these numbers."""
     calls = case.calls(dtype)
     tensor = torch.from_numpy(output).to(getattr(torch, dtype))
     return case.verdict(calls, (Reply(tensor),), case.expected(calls, {}))
 
 
 def oracle_output(case: DocumentedNumbers, dtype: str = "float64") -> Array:
-    """The oracle's output for the call of a case."""
     calls = case.calls(dtype)
     query, value = calls[0].tensors["query"], calls[0].tensors["value"]
     (expected,) = case.expected(calls, {})

@@ -34,15 +34,12 @@ def case_of(name: str, case: str) -> Case:
 
 
 def verdict(case: Case, function: Function, dtype: str = "", conventions: Conventions | None = None) -> Verdict:
-    """The verdict on a function in a case."""
     calls = case.calls(dtype or case.dtypes[0])
     expected = case.expected(calls, conventions or {})
     return case.verdict(calls, run_calls(function, calls), expected)
 
 
 def times_zero(function: Function, is_model: bool) -> Function:
-    """A computation that returns zeros of the expected shape."""
-
     def zeros(*inputs: Any, **options: Any) -> Any:
         return 0 * function(*inputs, **options)
 
