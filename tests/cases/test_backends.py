@@ -94,6 +94,7 @@ FIRST = "of the backend:"
         ("multi_head_attention", "plug_scaled_twice", "plug/called", 'equals "plug_scaled_twice": queries are divided'),
         ("transformer", "plug_without_padding", "plug/called", f"call 1 of 6 {FIRST} nothing is hidden from it"),
         ("transformer", "plugged_into_self_attention_alone", "cached/plugged", f"{CALLED} called 4 times, expected 6"),
+        ("vision_transformer", "plug_given_dropout", "plug/called", "dropout_p is 0.1, expected none"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_of_the_backend_is_named(of: str, name: str, case: str, message: str) -> None:

@@ -67,6 +67,11 @@ def network(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, *, activa
     return hidden @ w2 + b2
 
 
+def root_mean_square(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    both = x + y
+    return both * torch.rsqrt(both.pow(2).mean(-1, keepdim=True) + 1e-5) * weight + bias
+
+
 @pytest.mark.parametrize(
     ("contract", "function", "name"),
     [
@@ -77,6 +82,7 @@ def network(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, *, activa
         ("attention_weights", weights(fill=-1e4), "fills_with_minus_10000"),
         ("positional_encoding", written_base, "own_exponents_of_cosines + fixed_base_1000"),
         ("positionwise_ffn", network, "gelu_without_root"),
+        ("add_norm", root_mean_square, "rms_norm"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
