@@ -9,6 +9,7 @@ tests, and to judge by the others, would measure a check that nobody runs.
 """
 
 import math
+import re
 import sys
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from attnsuite.conformance.check import Check
 from attnsuite.conformance.diagnosis import WrongResult
 from attnsuite.conformance.explanation import Explainer, kind_of
 from attnsuite.conformance.hints import plain_outcomes
+from attnsuite.conformance.places import wrong_places
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.conformance.session import single_threaded
 from attnsuite.contracts import contract as contract_named
@@ -41,6 +43,10 @@ JUDGES = 8
 """Failing tests that judge a name."""
 MOSTLY = 0.8
 """The share of the judges on which a name or a rule must hold to be right."""
+COUNT = re.compile(r" in \d+ of \d+")
+"""Ends what a sentence says of the gradient that is wrong most often."""
+MAX_REPLIES = 50_000
+"""Replies that are kept at most, some gigabytes."""
 MANY = 0.25
 """The share of the passing judges that may have the features of a count, which says that some tests with them pass."""
 KINDS = "name", "place", "none", "wrong", "unjudged"
@@ -57,6 +63,8 @@ class Replies:
         if draws._REPLAYED:
             return run_calls(function, calls)
         if key not in self.known:
+            if len(self.known) >= MAX_REPLIES:
+                self.known.clear()
             self.known[key] = function, calls, run_calls(function, calls)  # with both, no other ones get their ids
         return self.known[key][-1]
 
@@ -139,12 +147,14 @@ class Judge:
             alike = [o for o in self.failing if kind_of(o) == unnamed.kind and not explainer.is_explained(o, seen)]
             right: list[bool] = []
             if unnamed.rule.says:
+                passing = explainer.comparable(explainer.wrong(unnamed.outcomes), self.passing)
                 held = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in alike)
-                passed = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in self.passing)
-                count = MANY * len(self.passing) if "in no other" in unnamed.rule.says else 0.0
+                passed = sum(map(unnamed.rule.holds, passing))
+                count = MANY * len(passing) if "in no other" in unnamed.rule.says else 0.0
                 right.append(held >= MOSTLY * len(alike) and passed <= max(count, (1 - MOSTLY) * (passed + held)))
             if unnamed.places:
-                right.append(explainer.places([*unnamed.outcomes, *alike]) == unnamed.places)
+                found = wrong_places(explainer.wrong([*unnamed.outcomes, *alike]))
+                right.append(COUNT.split(found)[0] == COUNT.split(unnamed.places)[0])
             says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))
             verdict = ("place" if all(right) else "wrong") if len(alike) > 1 else "unjudged"
             yield from ((o.key, (verdict, says)) for o in unnamed.outcomes if right)

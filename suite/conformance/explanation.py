@@ -18,7 +18,7 @@ from attnsuite.conformance.case_tests import CaseTest
 from attnsuite.conformance.check import MARGINAL, Check, judge, run_test
 from attnsuite.conformance.diagnosis import WrongResult, names_convention
 from attnsuite.conformance.hints import plain_outcomes
-from attnsuite.conformance.places import Wrong, wrong_places
+from attnsuite.conformance.places import Wrong, are_gradients, input_of, wrong_places
 from attnsuite.conformance.shared_features import FeatureTest, Rule, where_failing
 from attnsuite.model import FAILURES, WITHOUT_RESULT, Explanation, Outcome, Reproduction, Status
 from attnsuite.registry import import_lines
@@ -157,25 +157,34 @@ class Explainer:
 
     def unnamed(self, outcomes: Sequence[Outcome], some_pass: bool = True) -> Iterator[Unnamed]:
         """The kinds of failure that no mutant explains; without a rule about tests unless `some_pass`."""
-        passed = [self.feature_test(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
+        passed = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
         unnamed = [o for o in outcomes if o.fails and not _is_named(o) and _key(o) in self.check.cases]
         kinds = Counter((kind_of(outcome), str(outcome.status)) for outcome in unnamed if kind_of(outcome))
         for (kind, status), _ in kinds.most_common() if len(unnamed) <= MAX_UNNAMED else ():
             alike = [o for o in unnamed if kind_of(o) == kind and not self.is_explained(o, outcomes)]
             known = [o for o in alike if self.check.cases[_key(o)].lengths()] or alike
-            rule = where_failing([*passed, *map(self.feature_test, known)], status) if some_pass else Rule()
-            yield Unnamed(kind, alike, rule, self.places(alike))
+            wrong = self.wrong(alike)
+            tests = [*self.comparable(wrong, passed), *map(self.feature_test, known)]
+            rule = where_failing(tests, status) if some_pass else Rule()
+            yield Unnamed(kind, alike, rule, wrong_places(wrong))
 
-    def places(self, outcomes: Sequence[Outcome]) -> str:
-        """Which elements are wrong in all of these outcomes; empty where that is unknown."""
+    def wrong(self, outcomes: Sequence[Outcome]) -> list[Wrong]:
+        """The judged tensors of these outcomes' wrong results."""
         results: list[Wrong] = []
         for outcome in outcomes:
             failure, test = self.check.failures.get(_key(outcome)), self._test(outcome)
             for expected, reply in zip(_each(test.expected), failure.replies if failure else (), strict=False):
                 judged = expected.wrong_elements(reply)
-                if any(places.any() for places, *_ in judged.values()):
+                if "output" in judged and any(places.any() for places, *_ in judged.values()):
                     results.append(judged)
-        return wrong_places(results)
+        return results
+
+    def comparable(self, wrong: Sequence[Wrong], passed: Sequence[Outcome]) -> list[FeatureTest]:
+        """The passed tests that might show what is wrong: where gradients alone are, tests of one of them."""
+        if are_gradients(wrong):
+            inputs = {input_of(name) for result in wrong for name, (places, *_) in result.items() if places.any()}
+            passed = [o for o in passed if any(inputs & {*call.gradient_of} for call in self._test(o).calls)]
+        return list(map(self.feature_test, passed))
 
     def feature_test(self, outcome: Outcome) -> FeatureTest:
         """The features of an outcome's test."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -25,25 +26,41 @@ Wrong = Mapping[str, Judged]
 def wrong_places(results: Sequence[Wrong]) -> str:
     """Which tensors and elements are wrong in all results, and how; empty where nothing is the same in all.
 
-    `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`
+    `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`;
+    `only gradients are wrong: that of key in 9 of 9, that of query in 2 of 9`
     """
     wrong = [{name: judged for name, judged in result.items() if judged[0].any()} for result in results]
-    names = list(dict.fromkeys(name for tensors in wrong for name in tensors))
-    differ = any({*tensors} != {*names} & {*result} for tensors, result in zip(wrong, results, strict=True))
-    if len(results) < MIN_RESULTS or (differ and not all("output" in tensors for tensors in wrong)):
+    counts = Counter(name for tensors in wrong for name in tensors)
+    if len(results) < MIN_RESULTS or 0 < counts["output"] < len(results):
         return ""
-    first = [tensors[names[0]] for tensors in wrong if names[0] in tensors]
+    name, *others = ["output"] if counts["output"] else [name for name, _ in counts.most_common()]
+    first = [tensors[name] for tensors in wrong if name in tensors]
     where = " in ".join(filter(None, (_pattern([places for places, *_ in first], axis) for axis in (-1, -2, -3, -4))))
-    gradients_alone = names[0] != "output" and any(len(result) > len(names) for result in results)
-    value = _value([judged for test in wrong for judged in test.values()] if gradients_alone and not where else first)
-    if where:
-        subject = f"only {where} of the {names[0]} is wrong"
-    elif gradients_alone:
-        inputs = " and ".join(name.removeprefix("gradient of ") for name in names)
-        subject = f"only the gradient{'s' * (len(names) > 1)} of {inputs} {'are' if len(names) > 1 else 'is'} wrong"
-    else:
-        subject = f"the {names[0]} is wrong" if value else ""
-    return f"{subject}{value and f', and {value}'}"
+    differ = any({*tensors} != {*counts} & {*result} for tensors, result in zip(wrong, results, strict=True))
+    if name == "output" or (where and not differ):
+        value = _value(first)
+        subject = f"only {where} of the {name} is wrong" if where else f"the {name} is wrong" if value else ""
+        return f"{subject}{value and f', and {value}'}"
+    if differ:
+        value = _value(first) if len(first) >= MIN_RESULTS else ""
+        says = [f"that of {input_of(other)} in {counts[other]} of {len(results)}" for other in (name, *others)]
+        says[0] += value and f" ({value})"
+        return f"only gradients are wrong: {', '.join(says)}"
+    value = _value([judged for tensors in wrong for judged in tensors.values()])
+    *before, last = map(input_of, counts)
+    inputs = f"{', '.join(before)} and {last}" if before else last
+    gradients = f"gradient{'s' * bool(before)} of {inputs} {'are' if before else 'is'}"
+    return f"only the {gradients} wrong{value and f', and {value}'}"
+
+
+def are_gradients(results: Sequence[Wrong]) -> bool:
+    """Whether gradients are wrong, and no output."""
+    return bool(results) and not any(result["output"][0].any() for result in results)
+
+
+def input_of(gradient: str) -> str:
+    """The input that a gradient is of."""
+    return gradient.removeprefix("gradient of ")
 
 
 def _value(tensors: Sequence[Judged]) -> str:

@@ -23,7 +23,7 @@ from attnsuite.model import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
-BACKWARD = ("failed only with is_causal, backward",)
+BACKWARD = ("failed only with is_causal; only the gradient of value is wrong",)
 MANY_KEYS = ("right up to 32 keys, failed from 48 on",)
 WIDE_AND_CAUSAL = ("failed only where a width of 16 and is_causal meet",)
 
