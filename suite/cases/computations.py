@@ -117,18 +117,17 @@ class Steps(Stepwise):
         """The dtype of the computation: half types widen to float32."""
         return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
 
-    @classmethod
-    def step_named(cls, name: str) -> Function:
+    def step_named(self, name: str) -> Function:
         """The step of this name. ValueError for an unknown name."""
-        if not callable(step := getattr(cls, name, None)):
-            raise ValueError(f"{cls.__name__} has no step {name!r}")
+        if not callable(step := getattr(self, name, None)):
+            raise ValueError(f"{type(self).__name__} has no step {name!r}")
         return step  # type: ignore[no-any-return]
 
     @classmethod
     def wrong(cls, step: str, replacement: Function | StepChange) -> Function:
         correct = cls()
         if isinstance(replacement, StepChange):
-            replacement = replacement.applied_to(correct if step == WHOLE else cls.step_named(step))
+            replacement = replacement.applied_to(correct if step == WHOLE else correct.step_named(step))
         return replacement if step == WHOLE else cls(**{step: replacement})
 
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -25,6 +26,7 @@ from torch.nn.parameter import is_lazy
 
 from attnsuite.cases import Call
 from attnsuite.cases.tensors import generator
+from attnsuite.contracts.blocks.multi_head_attention.mutants import DROPPED
 from attnsuite.registry import roles
 from attnsuite.registry.declaration import Uncallable
 from attnsuite.registry.steps import STEPS, output_of
@@ -33,7 +35,7 @@ LENGTH = 512
 """The longest sequence for which a module with a table of positions is made."""
 EQUAL = 1e-6
 """The largest error, in float64, at which a module computes the formula in the trial; norms add 1e-5 to a variance."""
-RANDOM = "two equal calls differ: something is random, as dropout that never ends"
+RANDOM = "dropout in evaluation: two equal calls differ, so something is random"
 """The note on a module whose equal calls have different results."""
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 Given = Mapping[str, Any]
@@ -229,7 +231,9 @@ class Layer:
         except Uncallable:
             raise
         except Exception as error:
-            raise Uncallable(f"{self.name} raises {type(error).__name__}: {' '.join(str(error).split())}") from None
+            says = f"{self.name}.forward raises {roles.raised(error)}"
+            begins = "; its first state is that of init_state(states, lengths), else [states, lengths, [None] × blocks]"
+            raise Uncallable(says + begins * ("state" in self.takes)) from None
 
     def _ways(self) -> Iterator[Way]:
         """The ways in which the part may be called."""
@@ -348,9 +352,13 @@ class Layer:
 
     def _new(self, sizes: Given) -> nn.Module:
         """A new module of these sizes."""
-        arguments = self.arguments({"length": LENGTH, "usual_width": sizes.get("width"), **sizes})
+        usual = {"length": LENGTH, "usual_width": sizes.get("width"), "key_heads": sizes.get("heads")}
+        dropout = 0.0 if self.way.training else DROPPED
+        arguments = self.arguments({**usual, "dropout": dropout, **sizes})
         try:
-            module: nn.Module = self.made(**arguments)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "dropout option adds dropout")  # of one recurrent layer
+                module: nn.Module = self.made(**arguments)
         except Exception as error:
             raise Uncallable(roles.unmade(self.name, arguments, error)) from None
         roles.refuse_quantised(module, self.name)
@@ -370,8 +378,11 @@ class Layer:
             return functional_call(module, values, (), arguments)
         except (RuntimeError, IndexError) as error:
             longest = max((x.shape[1] for x in given.values() if isinstance(x, Tensor) and x.dim() > 1), default=0)
-            says = f"{longest} positions are too many for the module: {error}"
-            raise (NotImplementedError(says) if longest > LENGTH else error) from None
+            if longest > LENGTH:
+                raise NotImplementedError(f"{longest} positions are too many for the module: {error}") from None
+            if any(isinstance(x, Tensor) and len(x) == 0 for x in given.values()):
+                raise NotImplementedError(f"{roles.EMPTY_BATCH}: {error}") from None
+            raise
 
     def _arguments(self, given: Given) -> dict[str, Any]:
         """The arguments of `forward`. NotImplementedError where something is hidden that it cannot hide."""

@@ -20,14 +20,18 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
+from attnsuite.contracts.blocks.multi_head_attention.computation import KEY_MAPS, group_of_keys
+from attnsuite.contracts.blocks.multi_head_attention.mutants import DROPPED, DROPPED_SEED
 from attnsuite.registry.declaration import Uncallable, declared_by
 from attnsuite.registry.layers import RANDOM, as_layer, as_parameters, assign, differ, near, shown, unused, values_of
 from attnsuite.registry.roles import (
+    EMPTY_BATCH,
     ROLES,
     WEIGHTED,
     constructor,
     forward_of,
     has_heads,
+    is_quantised,
     layer_of,
     lengths_of,
     refuse_quantised,
@@ -48,9 +52,11 @@ class Sizes(NamedTuple):
     inputs: int
     value_head: int
     length: int
+    key_heads: int = 1
+    dropout: float = DROPPED
 
 
-TRIAL = Sizes(heads=3, width=15, inputs=15, value_head=5, length=LENGTH)
+TRIAL = Sizes(heads=3, width=15, inputs=15, value_head=5, length=LENGTH, key_heads=3)
 """The sizes of the trial, a call that shows how a module stores its weights: heads differ from a head's width."""
 ITEMS, QUERIES, KEYS = 2, 3, 4
 """The other sizes of the trial, all different."""
@@ -92,7 +98,7 @@ def _only(mask: Tensor, axis: int) -> Tensor:
 def owns_weights(target: Any) -> bool:
     """Whether this is a module with parameters, or a class of modules that has some or needs arguments."""
     if isinstance(target, nn.Module):
-        return any(True for _ in target.parameters())
+        return any(True for _ in target.parameters()) or is_quantised(target)
     if not (isinstance(target, type) and issubclass(target, nn.Module)):
         return False
     try:
@@ -144,6 +150,8 @@ def as_function(
     `Uncallable` where roles, arguments or inputs are not clear.
     """
     made, given = target if isinstance(target, type) else type(target), _given(target, name, arguments)
+    if made is not target:
+        refuse_quantised(target, name)
     if contract != WEIGHTED:
         return as_layer(made, name, contract, given, weights or {})
     heads = MultiHeadAttention(made, name, given, weights or {})
@@ -180,9 +188,10 @@ class MultiHeadAttention:
         self.made, self.name, self.way = made, name, Way()
         self.error: Exception | None = None
         self.arguments = constructor(made, name, given)
-        self.sizes = TRIAL if has_heads(made) else TRIAL._replace(heads=1, value_head=TRIAL.width)
+        self.sizes = TRIAL if has_heads(made) else TRIAL._replace(heads=1, value_head=TRIAL.width, key_heads=1)
         self.per_head = False  # whether the constructor's width is that of one head
         self.modules: dict[Any, nn.Module] = {}
+        self.is_random = False  # whether two equal calls differ
         width = self.sizes.width
         drawn = partial(torch.randn, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         query, key, value = drawn(ITEMS, QUERIES, width), drawn(ITEMS, KEYS, width), drawn(ITEMS, KEYS, width)
@@ -195,10 +204,12 @@ class MultiHeadAttention:
         self.takes = frozenset(self.forward.values())
         first, last = (key, key) if "x" in self.takes else (query, value)
         self.call = (first, key, key if "key and value" in self.takes else last)
-        with self._explained():
-            self._fill_lazy(self.module, self.inputs(*self.call, self.sizes.heads))
+        named = self.inputs(*self.call, self.sizes.heads)
+        with self._explained(named):
+            self._fill_lazy(self.module, named)
         self.names = self._names(written)
         self.steps = self._find_way()
+        self.is_random = differ(self._run(self.way)[0], self._run(self.way)[0])
 
     def _new(self, sizes: Sizes) -> nn.Module:
         """A new module in evaluation mode. Raises as its constructor does."""
@@ -209,12 +220,12 @@ class MultiHeadAttention:
         return self.arguments({**sizes._asdict(), "head": head, **({"width": head} if self.per_head else {})})
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise an error of the module as `Uncallable`, in one line."""
+    def _explained(self, inputs: Mapping[str, Any] | None = None) -> Iterator[None]:
+        """Raise an error of the constructor, or of `forward` with these inputs, as `Uncallable`, in one line."""
         try:
             yield
         except Exception as error:
-            raise Uncallable(unmade(self.name, self._arguments(self.sizes), error)) from None
+            raise Uncallable(unmade(self.name, self._arguments(self.sizes), error, inputs)) from None
 
     @staticmethod
     def _fill_lazy(module: nn.Module, inputs: Mapping[str, Any]) -> None:
@@ -265,7 +276,9 @@ class MultiHeadAttention:
         Raises NotImplementedError for a call that the module cannot express.
         """
         w_query, w_key, w_value = matrices
-        sizes = Sizes(num_heads, w_query.shape[1], w_query.shape[0], w_value.shape[1] // max(num_heads, 1), LENGTH)
+        group = group_of_keys(w_key, num_heads)
+        value_head = w_value.shape[1] // max(num_heads, 1)
+        sizes = Sizes(num_heads, w_query.shape[1], w_query.shape[0], value_head, LENGTH, num_heads // group)
         masks = options.pop("attn_mask", None), options.pop("is_causal", False)
         named = self.inputs(query, key, value, num_heads, *masks)
         place = sizes, query.dtype, query.device
@@ -276,17 +289,28 @@ class MultiHeadAttention:
         if w_output is None and "w_output" in self.own:
             w_output = torch.eye(w_value.shape[1]).to(query)
         given = dict(zip(ROLES.values(), (w_query, w_key, w_value, w_output), strict=True))
-        weights = self.weights(module, {**given, **options}, num_heads)
+        weights = self.weights(module, {**given, **options}, num_heads, group)
         if drawn:
             _compare_drawn(module, weights)
             weights = {}
-        output, steps = self._called(module, weights, named)
+        try:
+            output, steps = self._called(module, weights, named)
+        except (RuntimeError, IndexError) as error:
+            if len(query) or isinstance(error, NotImplementedError):
+                raise
+            raise NotImplementedError(f"{EMPTY_BATCH}: {error}") from None
         if step and step not in steps:
             raise NotImplementedError(f"the module returns no {step}")
         return (output, {step: steps[step]}) if step else (output, steps["weights"]) if need_weights else output
 
     def _called(self, module: nn.Module, weights: Weights, named: Mapping[str, Any]) -> tuple[Any, dict[str, Tensor]]:
-        """The output and the steps of a module with these weights."""
+        """The output and the steps of a module with these weights; what it drops depends on a seed."""
+        with torch.random.fork_rng(devices=[], enabled=self.is_random):
+            if self.is_random:
+                torch.manual_seed(DROPPED_SEED)
+            return self._output(module, weights, named)
+
+    def _output(self, module: nn.Module, weights: Weights, named: Mapping[str, Any]) -> tuple[Any, dict[str, Tensor]]:
         if not self.way.by_item:
             return parts(functional_call(module, dict(weights), (), dict(named)))
         tensors = {name: tensor for name, tensor in named.items() if isinstance(tensor, Tensor)}
@@ -336,13 +360,25 @@ class MultiHeadAttention:
         rows = _only(mask, 1).expand(items, -1, keys)  # b l s, or b 1 s for all queries
         return {"lengths": lengths_of(rows, queries)}
 
-    def weights(self, module: nn.Module, given: Mapping[str, Any], heads: int) -> dict[str, Tensor]:
-        """The values of the module's parameters by name. Missing biases are 0."""
+    def weights(self, module: nn.Module, given: Mapping[str, Any], heads: int, group: int = 1) -> dict[str, Tensor]:
+        """The values of the module's parameters by name. Missing biases are 0.
+
+        A module with fewer heads of keys gets one of each `group` of heads, whose keys and values are equal.
+        """
         matrices = {bias: given[f"w{bias[1:]}"] for bias in BIASES if bias in self.own}
         zeros = {bias: matrix.new_zeros(matrix.shape[1]) for bias, matrix in matrices.items()}
         named = {**zeros, **{name: tensor for name, tensor in given.items() if tensor is not None}}
+        if group > 1:
+            keys = {name: named[name].unflatten(-1, (heads, -1))[..., ::group, :] for name in KEY_MAPS & {*named}}
+            fewer = {**named, **{name: columns.flatten(-2) for name, columns in keys.items()}}
+            named = fewer if self._is_as_narrow(module, fewer) else named
         way = self.way
         return values_of(module, named, self.names, heads=heads, by_head=way.by_head, turned=way.turned)
+
+    def _is_as_narrow(self, module: nn.Module, weights: Weights) -> bool:
+        """Whether the module's parameter of keys has the size of these weights."""
+        (parameter, own), *_ = ((parameter, own) for parameter, own in self.names.items() if "w_key" in own)
+        return module.get_parameter(parameter.replace("*", "0")).numel() == sum(weights[name].numel() for name in own)
 
     # The trial
 
@@ -355,7 +391,8 @@ class MultiHeadAttention:
             error = self.error  # of a batch, which most modules take
             output, steps = self._run(chosen := replace(chosen, by_item=True))
             if output is None:
-                raise Uncallable(unmade(self.name, self._arguments(self.sizes), error))
+                inputs = self.inputs(*self.call, self.sizes.heads, is_causal=usual.causal)
+                raise Uncallable(unmade(self.name, self._arguments(self.sizes), error, inputs))
         if "mask" in self.takes and self.made is not nn.MultiheadAttention:
             chosen = replace(chosen, mask=next(self._forms(chosen), "b h l s"))
         self.way = chosen
@@ -434,7 +471,7 @@ class MultiHeadAttention:
             yield "forward takes one sequence, so only self-attention is tested"
         if both := [parameter for parameter, meaning in self.forward.items() if meaning == "key and value"]:
             yield f"{both[0]} of forward is the input of keys and values"
-        if differ(self._run(self.way)[0], self._run(self.way)[0]):
+        if self.is_random:
             yield RANDOM
         named = self.inputs(*self.call, self.sizes.heads, is_causal=self.way.causal)
         own = self.weights(self.module, self.values, self.sizes.heads)

@@ -26,6 +26,7 @@ SIZES = {
     "bias": r"bias",
     "length": r"^(?!.*dim).*(context|block|max|len|seq|n_ctx|position)",
     "value_head": r"^d_?v$|value_?(head_?)?(dim|size)",
+    "key_heads": r"(kv|key_?value)_?(head|group)|query_?group|heads?_?kv|^(n|num|h)_?kv$|(^|_)groups$",
     "head": r"head_?(dim|size|width)|dim_?head|^d_?(k|q|h|head|keys)$",
     "heads": r"head|^n?h$",
     "inputs": r"^(d|dim|n|size|c)?_?in(puts?)?(_?(dim|size|features|channels|put))?$",
@@ -56,6 +57,8 @@ CONTRACTS = {
 }
 """Names of classes with weights by contract, the first that fits; others are multi-head attentions."""
 ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+EMPTY_BATCH = "the module takes no empty batch"
+"""Why a call without items is unsupported where a module raises."""
 MAX_NAMED = 8
 """Names of parameters in a message."""
 
@@ -88,7 +91,7 @@ class Config:
 
     def __getattr__(self, name: str) -> Any:
         meaning = meaning_of(name, self._table)
-        value = {"dropout": 0.5, "bias": True}.get(meaning, self._sizes.get(meaning))
+        value = True if meaning == "bias" else self._sizes.get(meaning)
         if value is None or name.startswith("__"):
             raise AttributeError(name)
         return value
@@ -106,24 +109,32 @@ def constructor(
     """The arguments of a class for sizes by meaning; those without a size are as `given`, or raise `Uncallable`."""
     parameters = named_parameters(made)
     meanings = {
-        parameter.name: "" if isinstance(parameter.default, float) else meaning_of(parameter.name, table)
+        parameter.name: _of_default(meaning_of(parameter.name, table), parameter.default)
         for parameter in parameters
         if not isinstance(parameter.default, bool)
     }
     if "width" not in meanings.values() and "inputs" in meanings.values():
         meanings = {key: "width" if value == "inputs" else value for key, value in meanings.items()}
+    elif {"head", "heads", "inputs"} & {*meanings.values()} == {"head"}:  # one head, of a size of its own
+        meanings = {key: "inputs" if value == "width" else value for key, value in meanings.items()}
     required = needed(parameters, given)
     unknown = [name for name in required if not meanings[name]]
     if len(parameters) == 1 and unknown and re.search("conf|cfg|args|param|hp", unknown[0].lower()):
         return lambda sizes: {unknown[0]: Config(sizes, table)}
     _refuse_sizes(made, name, meanings, unknown)
-    usual = {name: 0.5 if meanings[name] == "dropout" else True for name in required}
 
     def arguments(sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = {name: value for name, meaning in meanings.items() if (value := sizes.get(meaning)) is not None}
-        return {**usual, **given, **known}
+        return {**dict.fromkeys(required, True), **given, **known}
 
     return arguments
+
+
+def _of_default(meaning: str, default: Any) -> str:
+    """The meaning of an argument with this default; none for a number with a fraction that is no probability."""
+    if meaning == "dropout":
+        return meaning if default is inspect.Parameter.empty or default in (0, 1) or isinstance(default, float) else ""
+    return "" if isinstance(default, float) else meaning
 
 
 def named_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -144,7 +155,9 @@ def _refuse_sizes(made: type, name: str, meanings: Mapping[str, str], unknown: S
         raise Uncallable(f"{name} is made with {', '.join(unknown)}, whose meaning is unknown; {write}")
     if not {"width", "usual_width", "head"} & {*meanings.values()}:
         takes = ", ".join(meanings) or "no arguments"
-        raise Uncallable(f"{name} takes {takes}: tests need modules of several widths; add an argument such as width")
+        none = "; no name shows a width" if meanings else ""
+        needs = "tests need modules of several widths; name or add an argument such as width or d_model"
+        raise Uncallable(f"{name} takes {takes}{none}: {needs}")
 
 
 def has_heads(made: type) -> bool:
@@ -166,16 +179,35 @@ def roles_of_layers(layers: Mapping[str, str], name: str, written: Mapping[str, 
     return roles
 
 
-def unmade(name: str, arguments: Mapping[str, Any], error: Exception) -> str:
-    """The message that a class with these arguments, or its first call, raises."""
+def unmade(
+    name: str, arguments: Mapping[str, Any], error: Exception, inputs: Mapping[str, Any] | None = None
+) -> str:  # fmt: skip
+    """The message that a class with these arguments raises, or the first call of its module with these inputs."""
     made = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
-    says = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return f"{made} raises {says}; write the class with its arguments, FILE.py:{name}(…)"
+    if inputs is None:
+        return f"{made} raises {raised(error)}; write the class with its arguments, FILE.py:{name}(…)"
+    shapes = ", ".join(f"{key} {_shown(value)}" for key, value in inputs.items())
+    return f"{name}.forward raises {raised(error)}; it is made as {made} and gets {shapes}"
+
+
+def raised(error: Exception) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _shown(value: Any) -> str:
+    """An input in a message: the shape of a tensor."""
+    return f"of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"as {type(value).__name__}"
+
+
+def is_quantised(module: Any) -> bool:
+    """Whether a module has quantised layers."""
+    return any(re.match(r"torch\b.*quantized", type(part).__module__) for part in module.modules())
 
 
 def refuse_quantised(module: Any, name: str) -> None:
     """Raise `Uncallable` for a module with quantised layers."""
-    if any("quantized" in type(part).__module__ for part in module.modules()):
+    if is_quantised(module):
         raise Uncallable(f"{name} is quantised: its weights cannot be set; give the module before that")
 
 

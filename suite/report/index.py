@@ -34,6 +34,8 @@ OF_MACHINE = ("cases.html", "conformance.csv", "benchmark.csv", "stopwatch.md", 
 """Files in a machine's folder that the index links to."""
 MOST_SHAPES = 3
 """Shapes with times in the table of a machine: more would not fit on a screen of GitHub."""
+MOST_CONTRACTS = 8
+"""Contracts whose implementations all have a row, as a course's files; of more, those of one contract have, to fit."""
 
 
 def refuse_foreign_index(folder: Path | str) -> None:
@@ -78,12 +80,12 @@ def _machine(recorded: MachineRecord, tables: Sequence[TimedTable], is_there: Ca
 
 
 def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
-    """A row per implementation of the contract: tests, failures with the first mistake, and times of a few shapes."""
-    prefix = f"{_contract(recorded)}/"
+    """A row per implementation: tests, failures with the first mistake, and times of a few shapes."""
+    contracts = _contracts(recorded)
     tested = {
         name: outcomes
         for (name, _), outcomes in by_implementation(recorded.outcomes).items()
-        if name.startswith(prefix) and count(outcomes).run
+        if outcomes[0].contract in contracts and count(outcomes).run
     }
     timed_tables = _shapes(tables)
     rows_by_table = [{row.measurement.implementation: row for row in table.measured} for table in timed_tables]
@@ -93,7 +95,7 @@ def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
     def cells(name: str) -> Iterator[object]:
         outcomes = correctness(tested.get(name, ()))
         counts = count(outcomes)
-        yield code(name.partition("/")[2])
+        yield code(name if len(contracts) > 1 else name.partition("/")[2])
         yield (f"{counts.passed:,}/{counts.run:,}" + " (a sample)" * (name in sampled)) if counts.run else NOTHING
         failures = breakdown(outcomes) or (f"{counts.known} known" if counts.known else NOTHING)
         yield ": ".join(filter(None, (failures, first_mistake(outcomes))))
@@ -106,10 +108,11 @@ def _attention(recorded: MachineRecord, tables: Sequence[TimedTable]) -> Table:
     return table(("implementation", "passed/run", "failures", *shapes), map(cells, names))
 
 
-def _contract(recorded: MachineRecord) -> str:
-    """The contract of the table: attention, or the first one of results without it."""
-    contracts = [outcome.contract for outcome in recorded.outcomes]
-    return ATTENTION if ATTENTION in contracts or not contracts else contracts[0]
+def _contracts(recorded: MachineRecord) -> Sequence[str]:
+    """The contracts of the table: all, or of many contracts attention, else the first."""
+    contracts = [*dict.fromkeys(outcome.contract for outcome in recorded.outcomes)]
+    first = [ATTENTION] if ATTENTION in contracts else contracts[:1]
+    return contracts if len(contracts) <= MOST_CONTRACTS else first
 
 
 def first_mistake(outcomes: Sequence[Outcome]) -> str:
@@ -134,8 +137,8 @@ def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
 
 def _others(recorded: MachineRecord) -> Block:
     """The tests of the other contracts, in one line."""
-    own = _contract(recorded)
-    others = [outcome for outcome in recorded.outcomes if outcome.contract != own]
+    own = _contracts(recorded)
+    others = [outcome for outcome in recorded.outcomes if outcome.contract not in own]
     counts = count(others)
     contracts = len({outcome.contract for outcome in others})
     if not counts.run:

@@ -57,33 +57,60 @@ NAMES = {
     "SelfSplitByView": "split_by_reshape",
     "SelfMergedWithoutPermute": "merged_by_reshape",
     "SelfShared": "key_weights_by_query_weights",
+    "SwappedQueriesAndKeys": "swapped_query_and_key_weights",
+    "FiniteFillAndDimension1": "softmax_over_dimension_1",
+    "DropsInEvaluation": "dropout_in_evaluation",
+    "DropsOutput": "output_dropout_in_evaluation",
+    "Tiled": "tiled_key_heads",
+    "HeadScaledByInputs": "scaled_by_query_width",
+    "PreNormEncoderBlock": "pre_norm",
+    "SwappedNormsEncoderBlock": "swapped_norms",
+    "SwappedQueriesAndKeysEncoderBlock": "swapped_query_and_key_weights",
+    "EncoderFromOne": "positions_from_one",
 }
 """The mutant that each mistake is called by."""
+GROUPED = ("heads/grouped", "heads/one_key_head", "bias/grouped", "causal/grouped", "plain/one_sequence", "mask/whole")
+OF_ONE_HEAD = ("causal/one_head", "causal/long_head")
+OF_MODELS = ("plain/usual", "plain/square", "padding/one_item")
+CASES = {
+    ("Right",): THREE,
+    ("SelfAttention",): ONE,
+    ("Grouped",): GROUPED,
+    ("Head",): OF_ONE_HEAD,
+    ("EncoderBlock", "Encoder"): OF_MODELS,
+}
+"""The cases of classes that inherit from these; later ones count."""
+
+
+def cases_of(name: str) -> tuple[str, ...]:
+    """The cases of a class of learners."""
+    bases = {base.__name__ for base in LEARNERS[name].__mro__}
+    return [cases for names, cases in CASES.items() if bases & {*names}][-1]
 
 
 def outcomes(made: type[nn.Module], *cases: str) -> list[Outcome]:
     return attnsuite.check(made, cases=cases, dtypes="float32")
 
 
-@pytest.mark.parametrize(("name", "cases"), [("Right", THREE), ("SelfAttention", ONE)])
-def test_a_right_module_passes(name: str, cases: tuple[str, ...]) -> None:
-    said = outcomes(LEARNERS[name], *cases)
+@pytest.mark.parametrize("name", ["Right", "SelfAttention", "Grouped", "Head", "EncoderBlock", "Encoder"])
+def test_a_right_module_passes(name: str) -> None:
+    said = outcomes(LEARNERS[name], *cases_of(name))
 
-    assert {each.case for each in said if each.status == Status.PASSED} == {*cases}
+    assert {each.case for each in said if each.status == Status.PASSED} == {*cases_of(name)}
 
 
-def test_dropout_that_never_ends_fails_and_is_described() -> None:
-    made = LEARNERS["DropsInEvaluation"]
+@pytest.mark.parametrize("name", ["DropsInEvaluation", "DropsOutput"])
+def test_dropout_that_never_ends_fails_and_is_described(name: str) -> None:
+    made = LEARNERS[name]
 
     assert all(each.fails for each in outcomes(made, "plain/usual", "plain/one_sequence", "heads/many"))
     says = from_function(made, "multi_head_attention").declaration.conversion
-    assert says.endswith("two equal calls differ: something is random, as dropout that never ends")
+    assert says.endswith("dropout in evaluation: two equal calls differ, so something is random")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mistake_is_named(name: str) -> None:
-    is_causal = issubclass(LEARNERS[name], LEARNERS["SelfAttention"])
-    failed = [each for each in outcomes(LEARNERS[name], *(ONE if is_causal else THREE)) if each.fails]
+    failed = [each for each in outcomes(LEARNERS[name], *cases_of(name)) if each.fails]
 
     assert failed
     assert {mutant for each in failed for mutant in each.diagnosis} >= {NAMES[name]}

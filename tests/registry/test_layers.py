@@ -197,6 +197,11 @@ class OtherShapes(Block):
         return output
 
 
+class NeedsState(DOCUMENT["TransformerDecoderBlock"]):  # type: ignore[misc]
+    def forward(self, X: Tensor, state: Any) -> Any:
+        return super().forward(X + state[2][0][:, :1], state)
+
+
 class Extra(Block):
     def __init__(self, width: int, heads: int, ffn: int) -> None:
         super().__init__(width, heads, ffn)
@@ -223,8 +228,10 @@ class LazyOfAnotherInput(DOCUMENT["PositionWiseFFN"]):  # type: ignore[misc]
 
 REFUSED = {
     NeedsCache: "NeedsCache.forward needs cache, which no test of transformer gives: give it a default",
-    OneSize: "OneSize takes no arguments: tests need modules of several widths; add an argument such as width",
-    OtherShapes: "OtherShapes raises RuntimeError: ",
+    OneSize: "OneSize takes no arguments: tests need modules of several widths; name or add an argument such as width",
+    OtherShapes: "OtherShapes.forward raises RuntimeError: ",
+    NeedsState: "NeedsState.forward raises TypeError: 'NoneType' object is not subscriptable; its first "
+    "state is that of init_state(states, lengths), else [states, lengths, [None] × blocks]",
     Extra: "Extra has parameters a, b, c, d, norm1, up, down, norm2 and 1 more: no role for gate.weight, gate.bias",
     WithoutNorm: "WithoutNorm has parameters a, b, c, d, norm1, up, down: no weights for norm2.weight, norm2.bias",
     Shared: "Shared has parameters a, c, d, norm1, up, down, norm2: no weights for ",

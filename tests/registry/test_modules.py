@@ -229,10 +229,15 @@ REFUSED = {
         "Mine",
         "Mine takes no arguments: tests need modules of several widths",
     ),
+    "no name of a width": (
+        MODULES["one input"].replace("width=8, heads=2", "heads, n").replace("(width, width)", "(n, n)"),
+        "Mine(2, 8)",
+        "Mine takes heads, n; no name shows a width: tests need modules of several widths; name or add an argument",
+    ),
     "a forward that raises": (
         MODULES["one input"].replace("self.W_q(x)", "self.W_q(x[0, 0, :1])"),
         "Mine",
-        r"Mine\(width=15, heads=3\) raises RuntimeError: mat1 and mat2 .* write the class with its arguments",
+        r"Mine.forward raises RuntimeError: mat1 and mat2 .*; it is made as Mine\(width=15, heads=3\) and gets x of",
     ),
 }
 
@@ -298,6 +303,82 @@ def test_a_quantised_module_is_refused() -> None:
         attnsuite.check(Quantised, cases="plain/usual", dtypes="float32")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:torch.quantize:UserWarning")
+def test_a_quantised_instance_is_refused(write: Write) -> None:
+    mine = "mine = torch.ao.quantization.quantize_dynamic(Mine(8, 2).eval(), {nn.Linear})\n"
+
+    with pytest.raises(UsageError, match="mine is quantised: its weights cannot be set") as refused:
+        conversion(write, MODULES["one input"] + mine, "mine")
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_batch_of_no_items_that_raises_is_unsupported() -> None:
+    source = MODULES["three inputs"].replace(
+        "each.unflatten(-1, (number, -1))", "each.view(len(each), -1, number, each.shape[-1] // number)"
+    )
+    one, none = attnsuite.check(module(source), cases=("plain/one_sequence", "plain/no_items"), dtypes="float32")
+
+    assert (none.status, none.detail[:36]) == (Status.UNSUPPORTED, "the module takes no empty batch: can")
+    assert one.status == Status.PASSED
+    wrong = source.replace("return self", "return query[:, :1] if not len(query) else self")
+    (other,) = attnsuite.check(module(wrong), cases="plain/no_items", dtypes="float32")
+    assert other.status == Status.FAILED
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "n_heads, n_kv_heads",
+        "num_heads, num_kv_heads=None",
+        "num_attention_heads, num_key_value_heads",
+        "n_head, kv_heads",
+    ],
+)
+def test_a_number_of_heads_of_keys_is_recognised(names: str) -> None:
+    heads, keys = (name.partition("=")[0] for name in names.split(", "))
+    source = MODULES["one matrix"].replace("width=8, heads=2", f"width, {names}").replace("self.heads = heads", (
+        f"self.heads, self.keys = {heads}, {keys}\n        wide = width + 2 * width // self.heads * self.keys"
+    )).replace("3 * width", "wide").replace("self.c_attn(x).chunk(3, -1)", "self.split(self.c_attn(x))")  # fmt: skip
+    source += """
+    def split(self, x):
+        head = x.shape[-1] // (self.heads + 2 * self.keys)
+        q, *others = x.split([self.heads * head, self.keys * head, self.keys * head], -1)
+        return q, *(y.unflatten(-1, (self.keys, -1)).REPEATED.flatten(-2) for y in others)
+"""
+    cases = ("heads/grouped", "heads/one_key_head", "bias/grouped", "plain/one_sequence")
+    right, tiled = (
+        module(source.replace("REPEATED", repeated))
+        for repeated in ("repeat_interleave(self.heads // self.keys, -2)", "repeat(1, 1, self.heads // self.keys, 1)")
+    )
+
+    assert {each.status for each in attnsuite.check(right, cases=cases, dtypes="float32")} == {Status.PASSED}
+    said = {each.case: each for each in attnsuite.check(tiled, cases=cases, dtypes="float32")}
+    assert {case for case, each in said.items() if each.fails} == {"heads/grouped", "bias/grouped"}
+    assert said["heads/grouped"].diagnosis == ("tiled_key_heads",)
+
+
+@pytest.mark.parametrize(
+    "argument", ["dropout=0.0", "attn_dropout: float = 0.0", "attn_pdrop=0", "dropout_p=0.0", "p=0.0", "drop"]
+)
+def test_a_module_is_made_with_dropout(argument: str) -> None:
+    name = re.split("[:=]", argument)[0]
+    source = MODULES["three inputs"].replace("width=8, heads=2", f"width, heads, {argument}")
+    source = source.replace("self.heads = heads", f"self.heads = heads\n        assert {name} == 0.5")
+    (outcome,) = attnsuite.check(module(source), cases="plain/usual", dtypes="float32")
+
+    assert outcome.status == Status.PASSED
+
+
+def test_other_numbers_are_no_dropout(write: Write) -> None:
+    source = MODULES["three inputs"].replace("width=8, heads=2", "width, heads, p=2, drop=None, eps=1e-5")
+    source = source.replace(
+        "self.heads = heads", "self.heads = heads\n        assert (p, drop, eps) == (2, None, 1e-5)"
+    )
+
+    assert "q = to_q" in conversion(write, source)
+
+
 def test_unusual_modules_are_described(write: Write) -> None:
     unused = MODULES["one input"].replace("self.W_k(x)", "self.W_q(x)")
     random = GPT.replace("self.drop(scores.softmax(-1))", "torch.dropout(scores.softmax(-1), 0.3, True)")
@@ -305,7 +386,7 @@ def test_unusual_modules_are_described(write: Write) -> None:
     assert conversion(write, unused).endswith("forward does not use W_k.weight, W_k.bias")
     says = conversion(write, random)
     assert "it always hides later positions, so only tests with is_causal run" in says
-    assert "two equal calls differ: something is random, as dropout that never ends" in says
+    assert "dropout in evaluation: two equal calls differ, so something is random" in says
     says = conversion(write, GPT.replace(".tril()", ".tril(-1)"))  # the first row is NaN
     assert "always hides later positions" in says
     assert "two equal calls" not in says

@@ -214,3 +214,13 @@ def test_the_first_diagnosed_failure_names_the_mistake():
 
     assert first_mistake([passed, *failed]) == "divides_by_width"
     assert first_mistake([passed, failed[0]]) == ""
+
+
+def test_files_of_several_contracts_have_a_row_each(tmp_path):
+    contracts = ("attention", "multi_head_attention", "transformer")
+    rows = [outcome("a", "passed", f"{name}/ben") for name in contracts]
+
+    text = pages(tmp_path, {MACHINE: recorded({"r1": rows}, [HERE])})["README.md"]
+
+    assert [name for name in contracts if f"| `{name}/ben` | 1/1 |" in text] == [*contracts]
+    assert "other contracts" not in text

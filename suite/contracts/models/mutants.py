@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from functools import partial
+from itertools import combinations
 
 from torch import Tensor
 
 from attnsuite.cases import Mutant
 from attnsuite.cases.changes import as_it_lies, filled_beyond, swapped_where_equal, turned
-from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, check_sentences, mean_square, normalised
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_WEIGHTS, READING, Weights
 
@@ -90,11 +93,19 @@ def _rotated(weights: Weights) -> Weights:
     return {name: following(name, place) for place, name in enumerate(names)}
 
 
+def _swapped(first: str, second: str, part: str = "") -> StepChange:
+    """Weights whose names have `first` are swapped with those that have `second`, in a part of the model."""
+    swap = partial(re.sub, f"{first}|{second}", lambda match: first if match[0] == second else second)
+    return with_arguments(weights=lambda weights:
+        {name: weights.get(swap(name), own) if name.startswith(part) else own for name, own in weights.items()})  # fmt: skip
+
+
 RECALLED_WEIGHTS = {
     "shows_first_call": Mutation("later calls return the attention weights of the first call of a shape",
         lambda weights, storage: storage.setdefault(str({name: w.shape for name, w in weights.items()}), weights))
 }  # fmt: skip
 """A mutant of the step `recalled`."""
+HALVES = ("encoder", "decoder")
 ATTENTION_MAPS = ("w_query", "w_key", "w_value", "w_output")
 
 
@@ -106,6 +117,10 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
             {name: turned(w) if name.endswith(ATTENTION_MAPS) else w for name, w in weights.items()})),
         "first_weights": Mutation("a model has the weights of the first one of its config",
             with_result(_of_first_model())),
+        "swapped_query_and_key_weights": Mutation("the weights of queries and of keys are swapped",
+            _swapped("w_query", "w_key"), others=tuple(_swapped("w_query", "w_key", part) for part in HALVES)),
+        "swapped_norms": Mutation("two normalisations of a block are swapped", _swapped("norm1", "norm2"),
+            others=tuple(_swapped(*pair, part) for part in HALVES for pair in combinations(("norm1", "norm2", "norm3"), 2))),
     }  # fmt: skip
     return mutants(computation, widened=widened, **HEADS, **LAYERS, **OF_BACKEND)
 
@@ -133,6 +148,8 @@ HEADS = {
     "softmax": {
         "softmax_over_queries": Mutation("the softmax runs over the queries",
             lambda scores: scores.clamp_min(-1e9).softmax(-2)),
+        "softmax_over_dimension_1": Mutation("the softmax runs over dimension 1, the heads",
+            lambda scores: scores.clamp_min(-1e9).softmax(1), others=(lambda scores: scores.softmax(1),)),
         "drops_keys_beyond_128": Mutation("keys beyond the 128th are left out",
             with_arguments(scores=filled_beyond(128, -math.inf))),
     },

@@ -106,11 +106,20 @@ def sizes() -> Iterator[Case]:
 def one_sequence() -> list[Case]:
     """Self-attention with the options of other cases: modules with one input have these alone."""
     mapped: dict[str, Any] = {"out_width": 8, "biases": BIASES, **SELF}
+    one_head = dict.fromkeys(("query_width", "key_width", "value_width"), 9) | SELF | {"num_heads": 1}
+    grouped: dict[str, Any] = {"num_heads": 4, "key_heads": 2, **SELF}
     square = {"batch": 4, "num_heads": 4, "queries": 4, "keys": 4}
     long = {"queries": 70, "keys": 70, "num_heads": 3}
     return [
         case("heads/one_sequence", "self-attention, 12 heads", **SELF | {"num_heads": 12, "head_width": 2}),
         case("heads/one_item", "self-attention of one item with one head", **SELF | {"batch": 1, "num_heads": 1}),
+        case("heads/grouped", "two heads of keys for four of queries, a map", out_width=16, **grouped),
+        case("heads/one_key_head", "one head of keys for six of queries", **SELF | {"num_heads": 6, "key_heads": 1}),
+        case("bias/grouped", "two heads of keys for four, all biases and a map", out_width=16, biases=BIASES, **grouped),
+        case("causal/grouped", "two heads of keys for four, causal", is_causal=True, **grouped),
+        case("widths/one_head", "a head narrower than the sequence", **one_head),
+        case("causal/one_head", "the same, causal", is_causal=True, **one_head),
+        case("causal/long_head", "70 positions", is_causal=True, **one_head | {"queries": 70, "keys": 70}),
         case("heads/square_sequence", "as many items as heads and positions", **SELF | square),
         case("output_map/biased_sequence", "self-attention, all biases and a square map", **mapped),
         case("output_map/one_sequence", "self-attention, a square map", **SELF, out_width=8),

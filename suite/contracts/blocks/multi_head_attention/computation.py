@@ -132,7 +132,8 @@ class MultiHead(Steps):
         heads = self.split(maps[0], num_heads), self.split(maps[1], num_heads), self.split(maps[2], num_heads)
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
         options = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
-        attend, read = self.attend_without_backend, through_whole_identity
+        attend: Callable[..., Tensor] = lambda heads, options: self.attend(*heads, **options)  # noqa: E731
+        read = through_whole_identity
         if backend := self.choose(attention):
             attend, read = partial(self.attend_by_backend, backend, dtype), self.read
         attended = self.with_bias(attend, heads, bias, options).to(wide)  # b h l v
@@ -161,10 +162,6 @@ class MultiHead(Steps):
     def attend_by_backend(self, backend: Attention, dtype: torch.dtype, heads: Heads, options: Options) -> Tensor:
         """The output of every head, b h l v, in the dtype of the inputs."""
         return self.call_backend(backend, self.to_backend(heads, dtype), self.needed(options))
-
-    def attend_without_backend(self, heads: Heads, options: Options) -> Tensor:
-        """The output of every head, b h l v."""
-        return self.attend(*heads, **options)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False,
@@ -227,18 +224,21 @@ class MultiHead(Steps):
 
 
 Mask = Callable[[Generator], Array]
+KEY_MAPS = {"w_key", "w_value", "b_key", "b_value"}
+"""The weights of keys and values."""
 
 
 def draw(
     random: Generator, *, batch: int = 2, queries: int = 5, keys: int = 7, num_heads: int = 2, head_width: int = 4,
     width: int = 0, value_head_width: int = 0, query_width: int = 0, key_width: int = 0, value_width: int = 0,
     out_width: int = 0, biases: tuple[str, ...] = (), size: float | Array = 1.0, peak: float = 3.0,
-    mask: Mask | None = None, one_sequence: bool = False, **shapes: tuple[int, ...],
+    mask: Mask | None = None, one_sequence: bool = False, key_heads: int = 0, **shapes: tuple[int, ...],
 ) -> Inputs:  # fmt: skip
     """Inputs whose scores differ by several units, and values with a non-zero mean.
 
     Missing widths are the `width` of all heads together; there is an output map if it has a width. Of `one_sequence`
-    all three inputs are the queries. A tensor's name with a shape replaces that tensor.
+    all three inputs are the queries. Of fewer `key_heads`, each one serves a group of neighbouring heads: theirs are
+    equal. A tensor's name with a shape replaces that tensor.
     """
     width = width or num_heads * head_width
     widths = {"query": query_width or width, "key": key_width or width, "value": value_width or width}
@@ -253,6 +253,9 @@ def draw(
     inputs |= {name: array / np.sqrt(len(array)) for name, array in inputs.items() if name[:2] == "w_"}
     inputs |= {"query": size * inputs["query"], "key": size * inputs["key"], "value": inputs["value"] + 0.5}
     inputs["w_query"] = peak * inputs["w_query"]
+    for name in KEY_MAPS & inputs.keys() if key_heads else ():
+        alone = inputs[name].reshape(*inputs[name].shape[:-1], num_heads, -1)[..., :key_heads, :]
+        inputs[name] = np.repeat(alone, num_heads // key_heads, -2).reshape(inputs[name].shape)
     if one_sequence:
         inputs |= dict.fromkeys(("key", "value"), inputs["query"])
     return inputs if mask is None else inputs | {"attn_mask": mask(random)}
@@ -287,6 +290,12 @@ def random_mask(*shape: int) -> Mask:
 def heads_of(output: Array, heads: int) -> Array:
     """The heads of an output without a map, b l (h v) → b h l v."""
     return np.stack(np.split(output, heads, axis=-1), axis=1)
+
+
+def group_of_keys(w_key: Tensor, heads: int) -> int:
+    """The number of heads that have the keys of the first one: more than 1 in cases of grouped queries."""
+    split = w_key.unflatten(-1, (heads, -1))
+    return int((split == split[:, :1]).all(-1).all(0).sum())
 
 
 def scripts(call: Call, first: Call) -> list[Script]:

@@ -12,6 +12,8 @@ Axes of inputs: `b l q` query, `b s k` key, `b s v` value, `b l o` output. Axes 
 h heads, p = d/h head width. Vaswani et al., "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
     weights          (in, out): the transpose of what linear layers store
+    no items         an empty output; a class with weights of its own that raises is unsupported
+    grouped queries  columns of w_key and w_value repeat in groups of neighbours; a class with fewer key heads gets one
     heads            (…)_i are the columns i·p to (i+1)·p; for values i·c/h to (i+1)·c/h, which may be another width
     scale            1/√p, with the width of one head
     w_output         None: the output is the heads side by side, b l c

@@ -26,16 +26,25 @@ from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Tiled
 from attnsuite.contracts.attention.features.dropout import multiplier
-from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
+from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, group_of_keys
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, ignoring, without_argument
 from attnsuite.contracts.softmax import over_queries, overflowing
 
 CONTROLS = {"correct": MultiHead()}
+DROPPED, DROPPED_SEED = 0.5, 1
+"""The probability of dropout of tested modules, and the seed of what drops numbers in evaluation mode."""
 USUAL = usual_mutants(MultiHead)
 
 
 def _none_for_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
     return None if query is key is value else bias
+
+
+def _tiled(weights: Tensor, w_key: Tensor, num_heads: int) -> Tensor:
+    """Weights of heads that are equal in groups of neighbours, 0 0 1 1, in the order 0 1 0 1; others as they are."""
+    group = group_of_keys(w_key, num_heads)
+    columns: Tensor = weights.unflatten(-1, (num_heads // group, group, -1))
+    return columns.transpose(-3, -2).flatten(-3)
 
 
 def _scaled_by_width(map: Tensor, w_query: Tensor) -> Tensor:
@@ -53,15 +62,23 @@ OF_HEADS = (
     *("drops_alike_in_every_call", "looks_ahead"),
 )
 """Mutants of the contract `attention` that compute the heads here, without their advice to declare a convention."""
+
+
+def _spread(heads: Tensor) -> Tensor:
+    """The heads side by side, with NaN in all where one has it, as after an output map."""
+    return MultiHead.merge(heads) + 0 * heads.sum((1, 3))[..., None]
+
+
 HEADS = [
     Mutant(
         name,
-        wrong.says.partition("; if that is meant")[0],
-        MultiHead(attend=wrong.function),
-        wrong.dtypes,
-        wrong.source,
+        OF_ATTENTION[name].says.partition("; if that is meant")[0],
+        MultiHead(attend=OF_ATTENTION[name].function),
+        OF_ATTENTION[name].dtypes,
+        OF_ATTENTION[name].source,
+        others=(MultiHead(attend=OF_ATTENTION[name].function, merge=_spread),) * name.startswith("gives_nan"),
     )
-    for name, wrong in ((name, OF_ATTENTION[name]) for name in OF_HEADS)
+    for name in OF_HEADS
 ]
 
 
@@ -74,6 +91,12 @@ drops_output_instead = Mutant(
     "the output is dropped instead of the weights",
     MultiHead(attend=OF_ATTENTION["ignores_dropout"].function, finish=_dropped_output),
 )
+
+
+def _dropped_anyway(numbers: Tensor) -> Tensor:
+    """Half of the numbers are dropped, those that a module drops."""
+    draws = torch.Generator().manual_seed(DROPPED_SEED)
+    return numbers * torch.empty_like(numbers).bernoulli_(1 - DROPPED, generator=draws) / (1 - DROPPED)
 
 
 def _of_shape(first: dict[Any, Tensor], weights: Tensor) -> Tensor:
@@ -109,6 +132,13 @@ MUTANTS = mutants(
             with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key)),
         "value_weights_by_key_weights": Mutation("the keys' weights serve the values too where the shapes allow it",
             with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value)),
+        "swapped_query_and_key_weights": Mutation("the weights of queries and of keys are swapped",
+            with_arguments(w_query=lambda own, w_key: w_key, w_key=lambda own, w_query: w_query,
+            b_query=lambda own, b_key: b_key, b_key=lambda own, b_query: b_query)),
+        "tiled_key_heads": Mutation("heads of keys are tiled, not repeated: head i of the queries reads head i mod g",
+            with_arguments(w_key=_tiled, w_value=_tiled, b_key=unless_none(_tiled), b_value=unless_none(_tiled))),
+        "output_dropout_in_evaluation": Mutation("the output is dropped in evaluation mode, too",
+            with_result(_dropped_anyway)),
         "output_map_of_values": Mutation("the values' weights serve the output too where the shapes allow it",
             with_arguments(
             w_output=unless_none(lambda w_output, w_value: w_value if w_output.shape == w_value.shape else w_output))),
@@ -177,7 +207,9 @@ MUTANTS = mutants(
     softmax={
         "softmax_over_dimension_1": Mutation(
             "the softmax runs over dimension 1, so that a key's weights in all heads sum to 1",
-            lambda scores: scores.softmax(1).nan_to_num(0.0)),
+            lambda scores: scores.softmax(1).nan_to_num(0.0),
+            others=(lambda scores: scores.softmax(1), lambda scores: scores.clamp_min(-1e9).softmax(1))),
+        "dropout_in_evaluation": Mutation("weights are dropped in evaluation mode, too", with_result(_dropped_anyway)),
         "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
         "weights_of_first_item": Mutation("the weights of the first item serve all items",
             with_result(first_for_all())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from attnsuite.cases import Variant
+from attnsuite.cases import Mutant, Variant
 from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
 from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
@@ -194,8 +195,16 @@ def _half_angles(offset: int, length: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
+def _with_halves(mutant: Mutant) -> Mutant:
+    """A mutant that also explains the same mistake in the encoder or the decoder alone, as a tested module makes it."""
+    forms = [form for form in (mutant.function, *mutant.others) if isinstance(form, Transformer) and form.replaced]
+    halves = [Transformer(**{step: getattr(form, step) for step in half}) for form in forms for half in HALVES]
+    return replace(mutant, others=(*mutant.others, *halves))
+
+
+HALVES = (("encode",), ("full", "cached"))
 CONTROLS = {"correct": Transformer()}
-COMMON = [*mutants_of_blocks(Transformer), *imprecise_mutants(Transformer)]
+COMMON = [*map(_with_halves, mutants_of_blocks(Transformer)), *imprecise_mutants(Transformer)]
 MUTANTS = mutants(
     Transformer,
     **greedy.MUTANTS,
@@ -211,6 +220,8 @@ MUTANTS = mutants(
             lambda rows, positions: rows + positions),
     },
     positions={
+        "positions_from_one": Mutation("positions count from 1",
+            lambda offset, length, width: Transformer.positions(offset + 1, length, width)),
         "cosines_first": Mutation("cosines come first, sines second",
             with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)), "documents, E32"),
         "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table",
@@ -275,6 +286,7 @@ MUTANTS = mutants(
     remember={"short_cache": Mutation("the cache holds the last sixteen positions only",
         lambda cache, name, x: cache.update({name: torch.cat([cache.get(name, x[:, :0]), x], 1)[:, -16:]}))},
 )  # fmt: skip
+MUTANTS = [*map(_with_halves, MUTANTS)]
 
 
 def _by_logarithms(offset: int, length: int, width: int) -> Tensor:
