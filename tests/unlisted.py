@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -214,8 +215,8 @@ def main(name: str, every: int, first: int = 0) -> None:
     contract = replace(contract, mutants=lambda: mutants)
     tests, inputs = tests_of(contract), CaseTests(contract, keep=True)
     replies = Replies()
-    for module in (audit, diagnosis, explanation):
-        vars(module)["run_calls"] = replies
+    vars(audit)["run_calls"] = vars(explanation)["run_calls"] = replies
+    vars(diagnosis)["tries"] = lambda calls: partial(replies, calls=calls)
     shares, unmeasured = [], []
     with single_threaded("cpu"):
         for mutant in mutants[first::every]:

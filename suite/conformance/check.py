@@ -273,21 +273,20 @@ class Check:
         # right numbers in a wider dtype tell mutants apart, too
         passed = [o for o in outcomes if o.status == Status.PASSED or WIDER.fullmatch(o.detail)]
         tests = [(self.cases[key], key[1]) for o in passed if (key := (o.case, o.dtype)) in self.cases]
-        failures = [key for o in outcomes if (key := (o.case, o.dtype)) in self.failures]
-        diagnoses = self.diagnostician.diagnoses({key: self.wrong_result(key) for key in failures}, tests)
+        failing = {key: self._failing(key) for o in outcomes if (key := (o.case, o.dtype)) in self.failures}
+        results = {
+            key: WrongResult(test.case, test.calls, self.failures[key].replies, test.expected)
+            for key, test in failing.items()
+        }
+        diagnoses = self.diagnostician.diagnoses(results, tests)
         for key, diagnosis in diagnoses.items():
             outcome = self.failures[key].outcome
             named = replace(outcome, detail=f"{diagnosis.says}; {outcome.detail}", diagnosis=diagnosis.mutants)
-            yield self._reported(named, self._failing(key))
+            yield self._reported(named, failing[key])
 
     def diagnosed_alone(self, outcome: Outcome) -> Outcome:
         """An outcome with the diagnosis that it and earlier outcomes give it."""
         return next(self.diagnosed([outcome]), outcome)
-
-    def wrong_result(self, key: tuple[str, str]) -> WrongResult:
-        """A failure that mutants may explain, by its case and dtype."""
-        test = self._failing(key)
-        return WrongResult(test.case, test.calls, self.failures[key].replies, test.expected)
 
     def _failing(self, key: tuple[str, str]) -> CaseTest:
         return self.failures[key].test or self.test(self.cases[key], key[1])

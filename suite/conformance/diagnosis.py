@@ -18,7 +18,7 @@ from attnsuite.cases.mutants import together
 from attnsuite.conformance.case_tests import CaseTests
 from attnsuite.conformance.float32 import IN_FLOAT32, in_float32
 from attnsuite.model import Status
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import tries, undisturbed
 
 MAX_EXAMINED = 8
 """Wrong results that are compared with every mutant: an implementation seldom has many mistakes."""
@@ -105,6 +105,11 @@ class WrongResult:
         return len(self.calls) + numbers / NUMBERS_PER_TRY
 
     @cached_property
+    def replies_of(self) -> Callable[[Callable[..., Any]], tuple[Reply, ...]]:
+        """The replies of a function to its calls."""
+        return tries(self.calls)
+
+    @cached_property
     def loose(self) -> bool:
         """Whether the error bounds are so wide that chance decides whether two results match."""
         return not self.case.counts(self.expected)
@@ -122,8 +127,9 @@ class WrongResult:
     def effect(self, function: Callable[..., Any]) -> Effect:
         """The effect of a function, with the random numbers that the replies show."""
         with replayed_draws(self.draws if self.replies else {}):
-            replies = run_calls(function, self.calls)
-        if any(reply.output is None for reply in replies):
+            is_used = getattr(function, "is_used", None)
+            replies = self.replies_of(function) if is_used is None or is_used(self.replies_of) else ()
+        if not replies or any(reply.output is None for reply in replies):
             return Effect()
         verdict = self.case.verdict(self.calls, replies, self.expected)
         if verdict.status == Status.PASSED:
@@ -163,7 +169,8 @@ class Diagnostician:
         self.failing_cases.update(wrong.case.name for wrong in results.values())
         own = {key: diagnosis for key, wrong in results.items() if (diagnosis := self._without_mutants(wrong))}
         search = Search(self, {key: wrong for key, wrong in results.items() if key not in own})
-        diagnoses = own | {key: self._in_words(names) for key, names in search.run().items()}
+        with undisturbed():
+            diagnoses = own | {key: self._in_words(names) for key, names in search.run().items()}
         return {key: diagnoses[key] for key in results if key in diagnoses}
 
     def explains(self, name: str, wrong: WrongResult) -> bool:
@@ -344,7 +351,7 @@ class Search:
     def _may_explain(self, name: str, keys: Sequence[Key]) -> bool:
         """Whether its matches are no chance matches of an implementation with another mistake."""
         cases = {self.results[key].case.name for key in keys}
-        least = MIN_CASES if len(self.diagnostician.failing_cases) >= FEW else 1
+        least = min(MIN_CASES, len(self.diagnostician.failing_cases))
         if len(cases) < (MIN_CASES_OF_PAIR if AND in name else least):
             return False
         established = any(len(cases) >= FEW for other, cases in self.diagnostician.cases.items() if other != name)

@@ -219,7 +219,9 @@ class Explainer:
     def _reproductions(self, failing: Sequence[Outcome]) -> Iterator[Reproduction]:
         """Reproductions of the most frequent causes."""
         for cause, _ in Counter(map(_cause, failing)).most_common():
-            outcomes = sorted((o for o in failing if _cause(o) == cause), key=_simplicity)
+            alike = [o for o in failing if _cause(o) == cause]
+            # cases that combine few features first, then short names
+            outcomes = sorted(alike, key=lambda o: (o.dtype != "float32", o.case.count("+"), len(o.case)))
             reproductions = filter(None, map(self.reproduction, outcomes[:MAX_TRIES]))
             yield from [first] if (first := next(reproductions, None)) else []
 
@@ -328,11 +330,6 @@ def _each(expected: object) -> Sequence[Expected]:
     """The expected results of the calls of a test; empty for a case that compares calls in another way."""
     each = expected if isinstance(expected, tuple) else ()
     return each if all(isinstance(result, Expected) for result in each) else ()
-
-
-def _simplicity(outcome: Outcome) -> tuple[bool, int, int]:
-    """A sort key: float32 first, then cases that combine few features, then short names."""
-    return outcome.dtype != "float32", outcome.case.count("+"), len(outcome.case)
 
 
 def _cause(outcome: Outcome) -> Cause:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch import Tensor
@@ -53,7 +53,10 @@ def call_hint(check: Check, outcomes: Sequence[Outcome], opened: Callable[[str],
 def _in_other_arrays(check: Check, opened: Callable[[str], Check | None]) -> str:
     """The signature whose arrays are not PyTorch's and in which the function returns numbers; or empty."""
     case, dtype = _plainest(check)
-    for name, arrays in _other_signatures():
+    for name in sorted(names(), key=lambda name: name != "numpy"):  # the commonest first
+        arrays = signature(name).arrays.name
+        if arrays == "torch" or importlib.util.find_spec(arrays) is None:
+            continue
         other = opened(name)
         outcome = next(other.outcomes([(case, dtype)])) if other else None
         if outcome is not None and (outcome.status == Status.PASSED or outcome.error_ratio is not None):
@@ -67,11 +70,11 @@ def _in_other_arrays(check: Check, opened: Callable[[str], Check | None]) -> str
 def lacks_hint(check: Check, outcomes: Sequence[Outcome]) -> str:
     """The declaration that fits where all tests of a feature, and no others, raise or get no gradient; else empty."""
     tested = [o for o in outcomes if (o.case, o.dtype) in check.cases and not o.validates_input]
-    needs = {o.key: check.inputs.needs(check.cases[o.case, o.dtype], o.dtype) for o in tested}
     failing = [o for o in tested if o.fails]
     passing = [o for o in tested if o.status == Status.PASSED]
     if len(failing) < MIN_LACKING or not passing or not all(map(_is_refused, failing)):
         return ""
+    needs = {o.key: check.inputs.needs(check.cases[o.case, o.dtype], o.dtype) for o in tested}
     for feature, words in check.implementation.contract.features.items():
         if all(feature in needs[o.key] for o in failing) and not any(feature in needs[o.key] for o in passing):
             declared = f'declare lacks={{"{feature}": "the reason"}}'
@@ -81,14 +84,6 @@ def lacks_hint(check: Check, outcomes: Sequence[Outcome]) -> str:
 
 def _is_refused(outcome: Outcome) -> bool:
     return outcome.status == Status.ERROR or "no gradient reached" in outcome.detail
-
-
-def _other_signatures() -> Iterator[tuple[str, str]]:
-    """The signatures whose arrays are of another installed library, and that library."""
-    for name in sorted(names(), key=lambda name: name != "numpy"):  # the commonest first
-        library = signature(name).arrays.name
-        if library != "torch" and importlib.util.find_spec(library) is not None:
-            yield name, library
 
 
 def _how_it_is_called(check: Check) -> str:
@@ -122,8 +117,7 @@ def _wants_gpu(plain: Sequence[Outcome]) -> bool:
 
 
 def _has_no_result(outcome: Outcome) -> bool:
-    no_numbers = outcome.status == Status.FAILED and outcome.error_ratio is None
-    return outcome.status == Status.ERROR or no_numbers
+    return outcome.status == Status.ERROR or (outcome.status == Status.FAILED and outcome.error_ratio is None)
 
 
 def operators_used(check: Check, outcomes: Sequence[Outcome]) -> Operators | None:

@@ -50,6 +50,8 @@ REPEATS = 8
 SWITCH_INTERVAL = 1e-5
 """Seconds after which Python switches threads. Its default of 5 ms is longer than most calls, which would hardly
 ever overlap."""
+_DISTURBED: list[bool] = []
+"""Not empty within a block of `undisturbed`."""
 Result = TypeVar("Result")
 
 
@@ -65,8 +67,28 @@ def run_calls(
         return Calls(function, device, alone=True).replies(calls)
     if reason := lost(device):
         return (Reply(error=f"{LOST_BEFORE}: {reason}"),) * len(calls)
+    return tries(calls, device)(function)
+
+
+def tries(calls: Sequence[Call], device: str = "cpu") -> Callable[[Callable[..., Any]], tuple[Reply, ...]]:
+    """`run_calls` of these calls with one function after the other: their inputs are hashed once."""
     sent = fingerprints(sent_with(calls))
-    return compared(calls, Calls(function, device).replies(calls), sent)
+    return lambda function: compared(calls, Calls(function, device).replies(calls), sent)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hide warnings, and restore after the block what calls change in this process; within such a block do nothing."""
+    if _DISTURBED:
+        yield
+        return
+    with preserve_process_state(seeds=False), float32.exact(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _DISTURBED.append(True)
+        try:
+            yield
+        finally:
+            _DISTURBED.clear()
 
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
@@ -97,8 +119,7 @@ class Calls:
         """The reply to each call."""
         self.reused_passes = {call.backward_of for call in calls[1:]}
         replies: list[LiveReply] = []
-        with preserve_process_state(seeds=False), float32.exact(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with undisturbed():
             for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
                 if together:
                     prepared = [(number, call, self._callee(call), self._inputs(call)) for number, call in group]

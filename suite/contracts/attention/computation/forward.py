@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases import Conventions, Mutant
@@ -143,6 +143,11 @@ class MutatedComputation:
         replacements = {**self.replacements, **other.replacements}
         return replace(other, replacements=replacements, wrappers=self.wrappers + other.wrappers)
 
+    def is_used(self, run: Callable[[Function], object]) -> bool:
+        """Whether calls use a step with a mistake; else their results are right. `run` makes them with a function."""
+        used = _used_steps(self.kind, run)  # type: ignore[arg-type]  # mypy takes its __getattribute__ for the class's
+        return bool(self.wrappers) or not used.isdisjoint(self.replacements)
+
     def within(self, whole: MutatedComputation) -> MutatedComputation | None:
         """This computation with a change of the whole around it."""
         changes = [change for change in whole.replacements.values() if isinstance(change, StepChange)]
@@ -161,6 +166,20 @@ class MutatedComputation:
     def of_features(self) -> bool:
         """Whether all its mistakes are in steps that features name, in the forward pass."""
         return self.replacements.keys() <= named_steps().keys()
+
+
+@lru_cache(maxsize=16)
+def _used_steps(kind: type[Computation], run: Callable[[Function], object]) -> frozenset[str]:
+    """The steps of a computation that some calls use."""
+    used: set[str] = set()
+
+    class Recorded(kind):  # type: ignore[misc, valid-type]
+        def __getattribute__(self, name: str) -> Any:
+            used.add(name)
+            return super().__getattribute__(name)
+
+    run(as_attention(Recorded()))
+    return frozenset(used)
 
 
 Condition = Callable[[AttentionCall], Any]

@@ -122,7 +122,8 @@ def expanded_by_mask(call: AttentionCall) -> AttentionCall:
     if mask is None or mask.dim() > call.rank or call.grouped:
         return call
     try:
-        *lead, queries, keys = torch.broadcast_shapes(call.scores_shape, mask.shape)
+        # torch.broadcast_shapes takes two seconds to import sympy
+        *lead, queries, keys = torch.broadcast_tensors(mask.new_empty(call.scores_shape), mask)[0].shape
     except RuntimeError:  # it fits no way
         return call
     query = call.query.expand(*lead, queries, -1)
