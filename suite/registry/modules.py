@@ -299,6 +299,8 @@ class MultiHeadAttention:
             if len(query) or isinstance(error, NotImplementedError):
                 raise
             raise NotImplementedError(f"{EMPTY_BATCH}: {error}") from None
+        if masks[0] is not None and _is_nan_in_empty_rows_alone(output, masks[0] ^ self._hides_ones()):
+            raise NotImplementedError("the module gives NaN to a query that sees no key")
         if step and step not in steps:
             raise NotImplementedError(f"the module returns no {step}")
         return (output, {step: steps[step]}) if step else (output, steps["weights"]) if need_weights else output
@@ -338,9 +340,8 @@ class MultiHeadAttention:
             if "is_causal" in self.takes and not is_torch:
                 given["is_causal"] = True
             else:
-                conventions = declared_by(self.made).get("conventions", {})
                 mask = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool, device=query.device).tril()
-                mask = mask ^ (conventions.get("bool_mask") == "may_not")
+                mask = mask ^ self._hides_ones()
         if mask is not None:
             mask = mask.expand(*(1, 1)[: 4 - mask.dim()], *mask.shape) if mask.dim() in (2, 4) else mask
             given |= self._masked(mask, (len(query), heads, query.shape[1], key.shape[1]))
@@ -348,6 +349,10 @@ class MultiHeadAttention:
                 given["mask"] = query.new_zeros(given["mask"].shape).masked_fill(~given["mask"], -torch.inf)
         named = {parameter: given[meaning] for parameter, meaning in self.forward.items() if meaning in given}
         return {**named, **({"need_weights": True, "average_attn_weights": False} if is_torch else {})}
+
+    def _hides_ones(self) -> bool:
+        """Whether True in a mask is declared to hide."""
+        return declared_by(self.made).get("conventions", {}).get("bool_mask") == "may_not"
 
     def _masked(self, mask: Tensor, shape: tuple[int, ...]) -> dict[str, Tensor]:
         """The arguments of `forward`, by meaning, for a mask of four axes."""
@@ -488,6 +493,15 @@ def _together(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _same(first: Tensor, second: Tensor) -> bool:
     return first is second or torch.equal(first, second)
+
+
+def _is_nan_in_empty_rows_alone(output: Any, visible: Tensor) -> bool:
+    """Whether an output (b, l, o) is NaN for queries without visible keys in a head, and for no other."""
+    if not isinstance(output, Tensor):
+        return False
+    empty, nan = ~visible.any(-1), output.isnan().any(-1)
+    empty = empty.any(1) if empty.dim() == 3 else empty
+    return bool(nan.any()) and not bool((nan & ~empty).any())
 
 
 def _compare_drawn(module: nn.Module, weights: Weights) -> None:

@@ -288,6 +288,29 @@ def test_a_convention_turns_the_mask() -> None:
     assert {each.status for each in said} == {Status.PASSED}
 
 
+NAN_IN_EMPTY_ROWS = MODULE.replace("number):", "number, mask):").replace(
+    "q.shape[-1] ** 0.5, -1)", "q.shape[-1] ** 0.5 + (0.0 if mask is None else torch.where(mask, 0.0, -torch.inf)), -1)"
+).format(
+    projections="self.q, self.k, self.v, self.o", inputs="query, key, value, mask=None",
+    output="self.o(_attended(self.q(query), self.k(key), self.v(value), self.heads, mask))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        pytest.param("", Status.UNSUPPORTED, id="in empty rows alone"),
+        pytest.param("v = v * torch.nan", Status.FAILED, id="in others too"),
+    ],
+)
+def test_nan_for_a_query_that_sees_no_key_is_unsupported(line: str, status: Status) -> None:
+    source = NAN_IN_EMPTY_ROWS.replace("    weights =", f"    {line}\n    weights =")
+
+    (empty,) = attnsuite.check(module(source), cases="mask/empty_rows", dtypes="float32")
+
+    assert empty.status == status
+
+
 @pytest.mark.filterwarnings("ignore:torch.quantize:UserWarning")
 def test_a_quantised_module_is_refused() -> None:
     class Quantised(nn.Module):
