@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
 from collections import Counter
@@ -31,12 +32,14 @@ MAX_TRIES = 4
 """Failing tests of one cause that are tried: in some no single call fails, because calls are compared."""
 MAX_MUTANTS = 8
 """Named mutants that are tried on a test without a name, a millisecond each."""
-MAX_UNNAMED = 400
-"""Failures without a name on which named mutants are tried, a millisecond each. With more, no features are reported."""
+MAX_EXPLAINED = 3_200
+"""Runs of named mutants on failures without a name, a millisecond each. With more, no features are reported."""
 SECONDS = 5.0
 """Seconds for all reproductions of an implementation: CPU time of this process, or the time of the results."""
 MAX_CALLS = 600
 """Calls for all reproductions: one of ordinary size shrinks to its end within 200."""
+CALL = re.compile(r"^call \d+ of \d+: ")
+"""How the message of an error in one of several calls begins."""
 Cause = tuple[Status, str, tuple[str, ...]]
 """The status, the kind of failure, and the mutants."""
 Fails = Callable[[Call], tuple[bool, float]]
@@ -160,12 +163,14 @@ class Explainer:
         passed = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
         unnamed = [o for o in outcomes if o.fails and not _is_named(o) and _key(o) in self.check.cases]
         kinds = Counter((kind_of(outcome), str(outcome.status)) for outcome in unnamed if kind_of(outcome))
-        for (kind, status), _ in kinds.most_common() if len(unnamed) <= MAX_UNNAMED else ():
+        runs = len(unnamed) * len(self._named_mutants(outcomes))
+        for (kind, status), _ in kinds.most_common() if runs <= MAX_EXPLAINED else ():
             alike = [o for o in unnamed if kind_of(o) == kind and not self.is_explained(o, outcomes)]
             known = [o for o in alike if self.check.cases[_key(o)].lengths()] or alike
             wrong = self.wrong(alike)
             tests = [*self.comparable(wrong, passed), *map(self.feature_test, known)]
-            rule = where_failing(tests, status) if some_pass else Rule()
+            verb = "raised" if status == Status.ERROR else status
+            rule = where_failing(tests, verb) if some_pass else Rule()
             yield Unnamed(kind, alike, rule, wrong_places(wrong))
 
     def wrong(self, outcomes: Sequence[Outcome]) -> list[Wrong]:
@@ -352,7 +357,7 @@ def _is_named(outcome: Outcome) -> bool:
 def kind_of(outcome: Outcome) -> str:
     """`numbers`, `infinite`, or the type of an error; empty for any other failure, and for marginal errors."""
     if outcome.status == Status.ERROR:
-        return outcome.detail.partition(":")[0]
+        return CALL.sub("", outcome.detail).partition(":")[0]
     if outcome.error_ratio is None or outcome.detail.endswith(MARGINAL):
         return ""
     return "infinite" if outcome.error_ratio == math.inf else "numbers"

@@ -25,6 +25,7 @@ FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py
 
 BACKWARD = ("failed only with is_causal; only the gradient of value is wrong",)
 MANY_KEYS = ("right up to 32 keys, failed from 48 on",)
+UNEQUAL = ("raised only with different numbers of queries and keys",)
 WIDE_AND_CAUSAL = ("failed only where a width of 16 and is_causal meet",)
 
 
@@ -87,6 +88,7 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
         ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
         ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
         ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "actual [["),
+        ("takes_one_length", ("plain", "both/3*", "both/6*", "keys/1", "order/tiled"), UNEQUAL, "is invalid for input"),
         ("accepts_anything", ("plain/small", "bad_input/more_keys_than_values"), (), "an error"),
     ],
 )  # fmt: skip

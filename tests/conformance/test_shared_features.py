@@ -85,7 +85,7 @@ def test_the_largest_size_that_passes_and_the_smallest_that_fails() -> None:
     widths = [[{"width": width} for width in widths] for widths in ((65, 128), (8, 64))]
 
     assert threshold(keys(33, 47, 65), keys(1, 7, 32), "failed") == "right up to 32 keys, failed from 33 on"
-    assert threshold(*widths, "error") == "right up to a width of 64, error from 65 on"
+    assert threshold(*widths, "raised") == "right up to a width of 64, raised from 65 on"
 
 
 @pytest.mark.parametrize(

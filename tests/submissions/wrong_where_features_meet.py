@@ -63,6 +63,12 @@ def accepts_anything(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return scores.softmax(-1) @ value[..., :length, :]
 
 
+def takes_one_length(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Its scores have as many columns as rows."""
+    scores = (query @ key.mT / math.sqrt(query.shape[-1])).view(*query.shape[:-1], query.shape[-2])
+    return scores.softmax(-1) @ value
+
+
 def unscaled_and_future(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
     """Two mistakes: no scale, and one key of the future."""
     scores = query @ key.mT

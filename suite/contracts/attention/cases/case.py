@@ -316,7 +316,8 @@ DIVISORS = (2, 4, 8, 16, 32, 64, 128)
 def traits(case: AttentionCase, dtype: str) -> Traits:
     """The unusual properties of a case in a dtype, by factor."""
     sizes, other_width = case.sizes, case.sizes.value_width != case.sizes.width
-    longer = "more queries than keys" if sizes.queries > sizes.keys else "more keys than queries"
+    more = "more queries than keys" if sizes.queries > sizes.keys else "more keys than queries"
+    unequal = more, "different numbers of queries and keys"
     properties: dict[str, Sequence[str]] = {
         "keys": tuple(_size("keys", sizes.keys)),
         "queries": tuple(_size("queries", sizes.queries)),
@@ -327,7 +328,7 @@ def traits(case: AttentionCase, dtype: str) -> Traits:
         "matrices": tuple(_many("batch items times heads", sizes.batch * sizes.heads)),
         "heads": tuple(_many("heads", sizes.heads)),
         "batch": tuple(_many("batch items", sizes.batch)),
-        "shape": ("as many queries as keys" if sizes.queries == sizes.keys else longer,),
+        "shape": ("as many queries as keys",) if sizes.queries == sizes.keys else unequal,
     }
     for feature in features():
         if (value := case.values.get(feature.key)) is not None:
