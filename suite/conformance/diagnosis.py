@@ -351,7 +351,7 @@ class Search:
     def _may_explain(self, name: str, keys: Sequence[Key]) -> bool:
         """Whether its matches are no chance matches of an implementation with another mistake."""
         cases = {self.results[key].case.name for key in keys}
-        least = min(MIN_CASES, len(self.diagnostician.failing_cases))
+        least = MIN_CASES if len(self.diagnostician.failing_cases) >= FEW else 1
         if len(cases) < (MIN_CASES_OF_PAIR if AND in name else least):
             return False
         established = any(len(cases) >= FEW for other, cases in self.diagnostician.cases.items() if other != name)

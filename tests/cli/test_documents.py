@@ -128,9 +128,13 @@ OWN = (
         },
     ),
     Own(
-        "doc_004.py:additive_attention",
+        "doc_004.py:AdditiveAttention",
         "additive_attention",
-        {("bad_input/one_feature", "of a query and 1 of a key was accepted"): CHECKS},
+        {
+            ("numerics/very_low_scores", "masked scores are −1,000,000"): "−∞ hides, and no finite number",
+            ("*", "cannot reshape tensor of 0 elements"): "without keys the output is zeros",
+            ("bad_input/one_feature", "of a query and 1 of a key was accepted"): CHECKS,
+        },
     ),
     Own(
         "doc_004.py:attention",
@@ -151,7 +155,7 @@ OWN = (
         "multi_head_attention",
         {
             ("causal/low_scores", "so that an empty row attends to all"): "−∞ hides, and no finite number",
-            ("numerics/low_scores", "so that an empty row attends to all"): EMPTY,
+            ("numerics/low_scores", "an empty row attends to all"): EMPTY,
         },
         ("plain/one_sequence", "heads", "mask", "causal", "numerics", "documents/doc-004/11.5.2-mha-literal-*"),
         ("float32",),
@@ -167,11 +171,11 @@ OWN = (
             ("*", "(1000)"): "there is no table to run out of",
         },
     ),
-    Own("doc_004.py:positionwise_ffn", "positionwise_ffn", {("bad_input/*", "which would broadcast"): CHECKS}),
-    Own("doc_004.py:add_norm", "add_norm", {("bad_input/*", "would broadcast was accepted"): CHECKS}),
-    Own("doc_004.py:patch_embedding", "patch_embedding", {("bad_input/*", "was accepted"): CHECKS}),
+    Own("doc_004.py:PositionWiseFFN", "positionwise_ffn", {("bad_input/*", "which would broadcast"): CHECKS}),
+    Own("doc_004.py:AddNorm", "add_norm", {("bad_input/*", "would broadcast was accepted"): CHECKS}),
+    Own("doc_004.py:PatchEmbedding", "patch_embedding", {("bad_input/*", "was accepted"): CHECKS}),
 )
-"""The documents' code by contract. What a document shows as classes with arguments a reader wraps into a function."""
+"""The documents' code by contract."""
 
 
 @pytest.mark.slow
