@@ -154,8 +154,10 @@ class Judge:
                 count = MANY * len(passing) if "in no other" in unnamed.rule.says else 0.0
                 right.append(held >= MOSTLY * len(alike) and passed <= max(count, (1 - MOSTLY) * (passed + held)))
             if unnamed.places:
-                found = wrong_places(explainer.wrong([*unnamed.outcomes, *alike]))
-                right.append(COUNT.split(found)[0] == COUNT.split(unnamed.places)[0])
+                known, place = explainer.wrong(unnamed.outcomes), COUNT.split(unnamed.places)[0]
+                others = [wrong_places([*known, *explainer.wrong([o])]) for o in alike[:: max(1, len(alike) // JUDGES)]]
+                same = sum(COUNT.split(other)[0] == place for other in others)
+                right.append(same >= MOSTLY * len(others))
             says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))
             verdict = ("place" if all(right) else "wrong") if len(alike) > 1 else "unjudged"
             yield from ((o.key, (verdict, says)) for o in unnamed.outcomes if right)
