@@ -442,16 +442,21 @@ def _with_lse(
     return (output, result[1][..., 0]) if call["return_lse"] else output
 
 
-def variants() -> list[Variant]:
-    """One formula, many styles, sorted by name. Libraries are among the shipped implementations."""
-    wide, own = attention(_dense, lambda dtype: torch.float64), as_attention(_in_its_own_dtype, USUAL)
-    rows: list[tuple[str, str, Part, Callable[[Tensor], Tensor], Callable[[Pair, Tensor], Pair]]] = [
+WITH_LSE: dict[str, tuple[str, Callable[[AttentionCall], Any]]] = {
+    name: (says, partial(_with_lse, part=part, tanh=tanh, join=join))
+    for name, says, part, tanh, join in (
         ("lse_in_two_passes", "exp(score − lse); sinks by σ(lse − sink)", _by_lse, torch.tanh, _by_share),
         ("lse_from_base_2", "powers of two; tanh by σ; a sink as a part", _in_base_2, _by_sigmoid, _as_a_part),
         ("lse_by_logaddexp", "parts merged by logaddexp; a sink as a part", _by_logaddexp, torch.tanh, _as_a_part),
-    ]
-    further = [Variant(name, says, as_attention(partial(_with_lse, part=part, tanh=tanh, join=join)))
-        for name, says, part, tanh, join in rows]  # fmt: skip
+    )
+}
+"""Computations that take all options, of other contracts too."""
+
+
+def variants() -> list[Variant]:
+    """One formula, many styles, sorted by name. Libraries are among the shipped implementations."""
+    wide, own = attention(_dense, lambda dtype: torch.float64), as_attention(_in_its_own_dtype, USUAL)
+    further = [Variant(name, says, as_attention(computation)) for name, (says, computation) in WITH_LSE.items()]
     usual = [
         *(Variant(name, says, attention(core)) for name, (says, core) in (STYLES | MAXIMA).items()),
         Variant("float64_inside", "everything is computed in float64", wide),

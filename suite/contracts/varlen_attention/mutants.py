@@ -18,6 +18,7 @@ from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.cases.combined import last_column_unwritten, without_a_key, without_the_largest
 from attnsuite.contracts.attention.computation.call import Function, as_attention
 from attnsuite.contracts.attention.computation.forward import Computation, Dense, Tiled
+from attnsuite.contracts.attention.variants import WITH_LSE
 from attnsuite.contracts.varlen_attention.contract import INPUTS
 from attnsuite.model import DTYPES
 
@@ -391,6 +392,10 @@ def of_gradient(name: str) -> Mutant:
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
+        *(
+            Variant(name, f"each item: {says}", PerItem(attend=lambda item, own=own: item.computed(own)))
+            for name, (says, own) in WITH_LSE.items()
+        ),
         Variant("float64", "each item in float64", PerItem(wide=lambda x: torch.float64)),
         Variant("tiled", "each item in tiles, with an online softmax",
             PerItem(attend=lambda item: item.computed(Tiled()))),

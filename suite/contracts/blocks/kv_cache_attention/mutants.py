@@ -13,6 +13,7 @@ from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import usual_mutants
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled
+from attnsuite.contracts.attention.variants import WITH_LSE
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
 from attnsuite.contracts.varlen_attention.mutants import Item, in_items
 
@@ -347,6 +348,10 @@ def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     in_tiles = Cached(attend=lambda item, totals: item.computed(Tiled()), dequantise=_rounded)
     return [
+        *(
+            Variant(name, f"each item: {says}", Cached(attend=lambda item, totals, own=own: item.computed(own)))
+            for name, (says, own) in WITH_LSE.items()
+        ),
         Variant("tiled", "each item in tiles, with an online softmax", in_tiles),
         Variant("float64", "each item in float64", Cached(wide=lambda query: torch.float64)),
     ]
