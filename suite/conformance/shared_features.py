@@ -107,11 +107,14 @@ def _counted(
 def _separating(
     candidates: Sequence[Feature], places: Mapping[Feature, int], count: int
 ) -> Iterator[tuple[Feature, ...]]:
-    """Features of different kinds that no passing test has together, though one has all but any one of them."""
+    """Features of different kinds that no passing test has together, though some have all but any one of them.
+
+    As many as are joined: a single one may lack a feature by chance.
+    """
     for features in combinations(candidates, count):
         if len({factor for factor, _ in features}) == count and not _with_all(features, places):
             others = (tuple(other for other in features if other != feature) for feature in features)
-            if count == 1 or all(_with_all(fewer, places) for fewer in others):
+            if count == 1 or all(_with_all(fewer, places).bit_count() >= count for fewer in others):
                 yield features
 
 

@@ -24,8 +24,8 @@ def says(failing: Sequence[Traits], passing: Sequence[Traits]) -> str:
     ("failing", "passing", "rule"),
     [
         ([CAUSAL | WIDE] * 2, [WIDE, BACKWARD], "with is_causal"),
-        ([CAUSAL | WIDE] * 4, [CAUSAL | LESS_WIDE, WIDE, {}], "where is_causal and a width above 64 meet"),
-        ([CAUSAL | BACKWARD] * 3, [CAUSAL, BACKWARD], "with is_causal, backward"),
+        ([CAUSAL | WIDE] * 4, [CAUSAL | LESS_WIDE, WIDE, {}] * 2, "where is_causal and a width above 64 meet"),
+        ([CAUSAL | BACKWARD] * 3, [CAUSAL, BACKWARD] * 2, "with is_causal, backward"),
     ],
     ids=["one feature", "two that meet", "an adverb"],
 )
@@ -49,6 +49,7 @@ def test_the_fewest_features_that_separate_are_reported(
         pytest.param([], [CAUSAL] * 4, id="nothing fails"),
         pytest.param([CAUSAL | WIDE] * 2, [CAUSAL, WIDE], id="two cases are too few for two features"),
         pytest.param([CAUSAL], [{}, {}], id="one case is too few for one"),
+        pytest.param([CAUSAL | WIDE] * 4, [CAUSAL, WIDE, WIDE], id="one passing case alone has the other feature"),
         pytest.param([{}] * 4, [CAUSAL] * 4, id="unknown features"),
     ],
 )
