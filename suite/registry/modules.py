@@ -352,7 +352,7 @@ class MultiHeadAttention:
 
     def _hides_ones(self) -> bool:
         """Whether True in a mask is declared to hide."""
-        return declared_by(self.made).get("conventions", {}).get("bool_mask") == "may_not"
+        return bool(declared_by(self.made).get("conventions", {}).get("bool_mask") == "may_not")
 
     def _masked(self, mask: Tensor, shape: tuple[int, ...]) -> dict[str, Tensor]:
         """The arguments of `forward`, by meaning, for a mask of four axes."""
