@@ -93,7 +93,8 @@ def test_several_implementations(jobs: int) -> None:
 
 @pytest.mark.slow
 def test_a_mistake_has_the_same_names(kernel: Callable[[str], str]) -> None:
-    asked = ([kernel("unscaled_and_causal_from_the_end")], "plain", "causal/*more_keys", "causal/one_query", "lengths/causal*")
+    cases = "plain", "causal/*more_keys", "causal/one_query", "lengths/causal*"
+    asked = ([kernel("unscaled_and_causal_from_the_end")], *cases)
     one = outcomes(asked[0], 1, *asked[1:])
 
     assert outcomes(asked[0], 2, *asked[1:]) == one
