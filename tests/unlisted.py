@@ -44,8 +44,6 @@ JUDGES = 8
 """Failing tests that judge a name."""
 MOSTLY = 0.8
 """The share of the judges on which a name or a rule must hold to be right."""
-COUNT = re.compile(r" in \d+ of \d+")
-"""Ends what a sentence says of the gradient that is wrong most often."""
 MAX_REPLIES = 50_000
 """Replies that are kept at most, some gigabytes."""
 MANY = 0.25
@@ -154,13 +152,18 @@ class Judge:
                 count = MANY * len(passing) if "in no other" in unnamed.rule.says else 0.0
                 right.append(held >= MOSTLY * len(alike) and passed <= max(count, (1 - MOSTLY) * (passed + held)))
             if unnamed.places:
-                known, place = explainer.wrong(unnamed.outcomes), COUNT.split(unnamed.places)[0]
-                others = [wrong_places([*known, *explainer.wrong([o])]) for o in alike[:: max(1, len(alike) // JUDGES)]]
-                same = sum(COUNT.split(other)[0] == place for other in others)
+                known, every = explainer.wrong(unnamed.outcomes), max(1, len(alike) // JUDGES)
+                others = [wrong_places([*known, *explainer.wrong([outcome])]) for outcome in alike[::every]]
+                same = sum(claim(other) == claim(unnamed.places) for other in others)
                 right.append(same >= MOSTLY * len(others))
             says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))
             verdict = ("place" if all(right) else "wrong") if len(alike) > 1 else "unjudged"
             yield from ((o.key, (verdict, says)) for o in unnamed.outcomes if right)
+
+
+def claim(places: str) -> str | set[str]:
+    """What a sentence about places says of other tests: of gradients that differ, their inputs without counts."""
+    return set(re.findall(r"that of (\w+)", places)) or places
 
 
 def measured(contract: Contract, inputs: CaseTests, tests: Tests, mutant: Mutant) -> Measured | None:
