@@ -69,8 +69,15 @@ NAMES = {
     "EncoderFromOne": "positions_from_one",
 }
 """The mutant that each mistake is called by."""
-GROUPED = ("heads/grouped", "heads/one_key_head", "bias/grouped", "causal/grouped", "plain/one_sequence", "mask/whole")
-OF_ONE_HEAD = ("causal/one_head", "causal/long_head")
+GROUPED = (
+    "output_map/grouped",
+    "heads/one_key_head",
+    "output_map/biased_grouped",
+    "causal/grouped",
+    "plain/one_sequence",
+    "mask/whole",
+)
+OF_ONE_HEAD = ("widths/one_head_causal", "widths/one_head_long")
 OF_MODELS = ("plain/usual", "plain/square", "padding/one_item")
 CASES = {
     ("Right",): THREE,
