@@ -64,11 +64,6 @@ OF_HEADS = (
 """Mutants of the contract `attention` that compute the heads here, without their advice to declare a convention."""
 
 
-def _spread(heads: Tensor) -> Tensor:
-    """The heads side by side, with NaN in all where one has it, as after an output map."""
-    return MultiHead.merge(heads) + 0 * heads.sum((1, 3))[..., None]
-
-
 HEADS = [
     Mutant(
         name,
@@ -76,7 +71,6 @@ HEADS = [
         MultiHead(attend=OF_ATTENTION[name].function),
         OF_ATTENTION[name].dtypes,
         OF_ATTENTION[name].source,
-        others=(MultiHead(attend=OF_ATTENTION[name].function, merge=_spread),) * name.startswith("gives_nan"),
     )
     for name in OF_HEADS
 ]
