@@ -101,7 +101,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3840,
-    "contracts": 22650,
+    "contracts": 22680,
     "registry": 5600,
     "worker": 3660,
     "machine": 650,

@@ -308,12 +308,49 @@ def _pair_by_sigmoid(x: Inputs) -> Tensor:
     return (torch.cat([first, 1 - first], -1) * x.keep) @ x.value
 
 
+def _sorted_keys(x: Inputs) -> Tensor:
+    """The keys of each query by their scores, the smallest first."""
+    scores, order = x.scores.sort(-1)
+    weights = scores.softmax(-1) * x.keep.gather(-1, order)
+    return torch.zeros_like(weights).scatter(-1, order, weights) @ x.value
+
+
+def _head_by_head(x: Inputs) -> Tensor:
+    if x.query.dim() < 3:
+        return _dense(x)
+    tensors = [name for name in Inputs._fields if name != "factor"]
+    heads = range(x.query.shape[-3])
+    parts = [x._replace(**{name: getattr(x, name)[..., head, :, :] for name in tensors}) for head in heads]
+    return torch.stack([_dense(part) for part in parts], -3)
+
+
+def _vmapped(x: Inputs) -> Tensor:
+    """A function of one matrix, mapped over the leading axes."""
+
+    def core(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, keep: Tensor) -> Tensor:
+        return _dense(Inputs(query, key, value, x.factor, bias, keep))
+
+    mapped: Callable[..., Tensor] = core
+    for _ in range(x.query.dim() - 2):
+        mapped = torch.vmap(mapped)
+    return mapped(x.query, x.key, x.value, x.bias, x.keep)
+
+
+def _from_the_last_block(x: Inputs) -> Tensor:
+    flipped = (x.key.flip(-2), x.value.flip(-2), x.factor, x.bias.flip(-1), x.keep.flip(-1))
+    return _online(Inputs(x.query, *flipped))
+
+
 STYLES: dict[str, tuple[str, Core]] = {
     "log_space": (
         "the exponential of log_softmax",
         lambda x: (torch.log_softmax(x.scores, -1).exp() * x.keep) @ x.value,
     ),
     "pair_by_sigmoid": ("of two keys, a sigmoid and the rest", _pair_by_sigmoid),
+    "sorted_keys": ("the keys of each query sorted by their scores", _sorted_keys),
+    "head_by_head": ("one head after the other", _head_by_head),
+    "vmapped": ("torch.vmap over items and heads", _vmapped),
+    "from_the_last_block": ("an online softmax from the last block of keys to the first", _from_the_last_block),
     "keys_first": ("scores with keys as rows; returns a transposed view", _keys_first),
     "root_of_scale": ("query and key each times the root of the scale", _root_of_scale),
     "from_the_mask": ("scores summed product by product, from the mask on", _from_the_mask),
