@@ -60,6 +60,8 @@ first form of the bound, which had no terms for split products and for rounded l
 1,024 equal values that are summed in the dtype itself reach 54 bounds in bfloat16, and 36 in float16."""
 ACCEPT_GRADIENT = 1.0
 """The tolerance of a gradient, in error bounds. Correct backward passes were measured below 0.31."""
+PART = 16
+"""Keys in the smallest part whose log-sum-exps kernels merge; each merge rounds at the size of the result."""
 FIRST_ORDER = 0.25
 """Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
 SPLIT = 16.0
@@ -116,8 +118,8 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     moved, loose = _moved(forward, spread, value, magnitude)
     # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
     underflow = eta * (spread.by(seen) + keys + 1)
-    # exp(score − logsumexp) is a correct style, whose rounded logsumexp moves all weights of a row together
-    shared = a * double(np.where(forward.empty, 0, abs(forward.largest)))
+    # exp(score − logsumexp) is a correct style: each rounding of the log-sum-exp moves all weights of a row together
+    shared = a * (1 + keys / PART) * double(np.where(forward.empty, 0, abs(forward.largest)))
     normaliser_error = summing(forward.precision, keys) + shared
     # roundings of a sum may all have one sign, as equal weights round alike; so may errors that a row shares
     common = normaliser_error * magnitude + underflow

@@ -165,6 +165,20 @@ def test_kept_weights_are_sampled_with_their_rows_and_gradients_need_all_rows() 
     assert expected_result(case.but(gradient_of=("value",)).call("float32"), {}).rows is None
 
 
+# Parts that are merged by their log-sum-exps
+
+
+@pytest.mark.parametrize("style", styles.WITH_LSE)
+def test_outputs_of_merged_parts_stay_within_one_bound_at_scores_of_1e9(style: str) -> None:
+    """Each merge rounds the log-sum-exp at its own size, which the rows of −1e9 make large against the weights."""
+    mask = Mask("float", "empty_rows", hidden=-1e9)
+    for number in range(4):
+        case = single(f"merged/{number}", "", queries=6, keys=2500, width=8, draw="offset_values", mask=mask)
+        call = case.call("float64")
+        actual = results(styles.as_attention(styles.WITH_LSE[style][1]), call)
+        assert ratios(actual, expected_result(call, {}))[0] < 1, case.name
+
+
 # A maximum that stays in the graph
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from attnsuite.contracts.attention.oracle import ForwardPass
 
-PART = 16
-"""Keys in the smallest part whose log-sum-exps kernels merge; each merge rounds at the size of the result."""
 EMPTY = {"minus_inf": -math.inf, "plus_inf": math.inf, "zero": 0.0, "any": math.nan}
 """The log-sum-exp of a query that may attend to nothing, by convention; NaN where none is expected."""
 
@@ -41,7 +39,7 @@ def _log_sum(forward: ForwardPass) -> None:
     if not forward.problem.options.get("return_lse"):
         return
     from attnsuite.contracts.attention.oracle import elementwise
-    from attnsuite.contracts.attention.tolerance import summing
+    from attnsuite.contracts.attention.tolerance import PART, summing
     from attnsuite.judging.precision import Bounded
 
     empty = np.asarray(forward.empty)[..., 0]
