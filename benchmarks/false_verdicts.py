@@ -1,8 +1,11 @@
-"""Rates of wrong verdicts on many kinds of machines: `python tests/simulating_for_long.py --help`."""
+"""Rates of wrong verdicts on many kinds of machines: `python benchmarks/false_verdicts.py --help`."""
 
 import argparse
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
 NOISES = (0.02, 0.15)
