@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from dataclasses import replace
@@ -20,33 +19,6 @@ from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"device": "tpu"}, "unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
-        ({"budget": math.nan}, "the budget is nan; expected a number of seconds above 0"),
-        ({"budget": math.inf}, "the budget is inf; expected a number of seconds above 0"),
-        ({"time_limit": -1.0}, "the time limit is -1; expected a number of seconds above 0"),
-        ({"threads": (0,)}, "--threads 0 is out of range; this machine has 1 to "),
-    ],
-)
-def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
-        Request(**asked)
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"workloads": ("nosuch",)}, "no workload of attention matches 'nosuch'; groups are: documents, vit, decode, "),
-        ({"workloads": ("flash",)}, "flash/512-e64, .*: not timed on cpu"),
-    ],
-)
-def test_unknown_workloads_are_refused_in_one_line(asked: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
-        Request(**asked).tables(CONTRACT)
 
 
 @pytest.mark.parametrize(
@@ -80,19 +52,6 @@ def test_named_workloads_have_the_budget_of_quick_by_default(
     asked: dict[str, Any], budget: float, slowest: float
 ) -> None:
     assert (Request(**asked).seconds, Request(**asked).slowest) == (budget, slowest)
-
-
-@pytest.mark.parametrize(
-    ("asked", "name", "says"),
-    [
-        ({"workloads": ("translator",), "backward": True}, "transformer",
-         "translator/10, .*: transformer has no backward; it is timed forward, or as a training step"),
-        ({"workloads": (TINY,), "step": True}, "attention", f"{TINY}: there is no training step of attention to time$"),
-    ],
-)  # fmt: skip
-def test_an_impossible_direction_is_refused(asked: dict[str, Any], name: str, says: str) -> None:
-    with pytest.raises(UsageError, match=f"^{says}"):
-        Request(**asked).tables(contract(name))
 
 
 def test_a_group_is_its_part_of_the_usual_profile() -> None:

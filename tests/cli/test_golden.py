@@ -158,6 +158,11 @@ def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=Fal
     "both.py": "def attention(q, k, v, softmax_scale=None, attn_bias=None): return v\n",
     "either.py": "def attention(q, k, v, causal=False): return v\n",
     "made.py": "class Attention:\n    def __init__(self, heads): ...\n    def __call__(self, query, key, value): ...\n",
+    "varlen.py": "def varlen(q, k, v, cu_seqlens_q, max_seqlen_q, causal=False, softmax_scale=None): ...\n",
+    "packed.py": "def attention(qkv, causal=False, softmax_scale=None): ...\n",
+    "by_keyword.py": "def attention(*, query, key, value): ...\n",
+    "tutorial.py": "def attention(q, k, v, causal, sm_scale): ...\n",
+    "norm.py": "def norm(x, y, weight, bias, epsilon): ...\n",
     "missing.py": (
         "from attnsuite import implementation\n@implementation(requires=['nosuchlibrary'])\n"
         "def attention(query, key, value): ...\n"
@@ -168,6 +173,8 @@ def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=Fal
     "mine.txt": "mine",
     "gaps.txt": "plain/small: the scale is missing\n",
     "lenient.txt": "bad_input/dropout_*: the caller checks\n",
+    "unmatched.txt": "plane/small: x\n",
+    "other/right.py": RIGHT,
     "foreign/README.md": "# My project\n",
     "foreign/audit.md": "# An audit of mine\n",
     "config.json": "[",

@@ -19,7 +19,7 @@ from attnsuite import registry
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
-from attnsuite.model import EVERY_CASE, Outcome, UsageError
+from attnsuite.model import EVERY_CASE, Outcome
 from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]
@@ -85,32 +85,6 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
 
     assert {outcome.case for outcome in outcomes} == chosen
     assert len(outcomes) == len(chosen)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"target": 3}, "or names and files as the command line does; got int"),
-        ({"contract": "attn"}, "unknown contract 'attn'; there are: add_norm, additive_attention, attention, "),
-        ({"dtypes": ["float31"]}, "unknown dtype 'float31'; there are: float64, float32, float16, bfloat16"),
-        ({"device": "mps"}, "unknown device 'mps'; there are: cpu, cuda, cuda:N"),
-        ({"cases": "rank[s]"}, "no case of attention matches 'rank[s]'"),
-        ({"cases": "dropuot"}, "no case of attention matches 'dropuot'; did you mean dropout? families are: plain, "),
-        ({"cases": ["plain", "plain/smal"]}, "did you mean plain/small? families are"),
-        ({"cases": "bad_input", "dtypes": "float16"}, "the cases bad_input are not tested in float16"),
-    ],
-)
-def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        attnsuite.check(**{"target": scaled_dot_product_attention} | arguments)
-
-    assert says in str(refused.value)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_without_cuda_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^no device cuda:1: torch 2\S* finds no CUDA device; use --device cpu$"):
-        attnsuite.check(scaled_dot_product_attention, device="cuda:1")
 
 
 def test_numpy_computes_on_one_thread_meanwhile_and_on_as_many_as_before_afterwards() -> None:

@@ -139,37 +139,6 @@ def test_backends_of_one_name_are_not_mixed_up(write: Write) -> None:
         registry.find([f"transformer/eager+{one}", f"transformer/eager+{two}"])
 
 
-@pytest.mark.parametrize(
-    ("target", "says"),
-    [
-        (
-            "transformer/torch_nn+chunked",
-            "transformer/torch_nn takes no parameter 'attention'; models and multi_head_attention do",
-        ),
-        (
-            "transformer/eager+transformer/eager",
-            "backend 'transformer/eager' is an implementation of transformer, not of attention",
-        ),
-        ("transformer/eager+", "target 'transformer/eager+': expected HOST+ATTENTION"),
-        ("+chunked", "target '+chunked': expected HOST+ATTENTION, as in"),
-        ("transformer/eager+chunkd", "unknown backend 'chunkd': did you mean attention/chunked?"),
-        ("transformer/eager+nosuch", "unknown backend 'nosuch'; implementations of attention are: attention/chunked, "),
-        ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
-        ("nosuch.py+chunked", "no file 'nosuch.py'"),
-        ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
-        ("chunked+matmul", "attention/chunked takes no parameter 'attention'"),
-        ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
-    ],
-)
-def test_an_impossible_combination_is_refused(write: Write, tmp_path: Path, target: str, says: str) -> None:
-    write("model.py", "def transformer(config, weights, *, attention=None): ...")
-
-    with pytest.raises(UsageError) as caught:
-        registry.load(find(target.format(folder=tmp_path)))
-
-    assert str(caught.value).startswith(says)
-
-
 def test_a_backend_that_crashes_is_an_outcome(write: Write) -> None:
     file = write("mine.py", "import ctypes\ndef attention(query, key, value, **options): ctypes.string_at(0)")
 

@@ -1,6 +1,5 @@
 """How functions are called: by place where they must, with what they always need, and refused where no test can."""
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from targets import Write
 
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
-from attnsuite.model import Outcome, UsageError
+from attnsuite.model import Outcome
 from attnsuite.registry import Declaration, Loaded, find, load
 from attnsuite.registry.calls import untested_parameters
 from attnsuite.registry.signatures import names, signature
@@ -31,97 +30,7 @@ def outcomes(implementation: Loaded, *cases: str) -> list[Outcome]:
     return Session(CheckRequest(cases, ("float32",)), keep_inputs=False).outcomes(implementation)
 
 
-def refusal(file: Path, contract: str | None = None) -> list[str]:
-    with pytest.raises(UsageError) as error:
-        load(find([str(file)], contract)[0])
-    return str(error.value).splitlines()
-
-
 # Refused
-
-
-@pytest.mark.parametrize(
-    ("definition", "says", "code"),
-    [
-        pytest.param(
-            "def varlen(q, k, v, cu_seqlens_q, max_seqlen_q, causal=False, softmax_scale=None): ...",
-            "varlen needs cu_seqlens_q, max_seqlen_q, which no test of attention gives",
-            [
-                "from kernel import varlen as mine",
-                "",
-                "def attention(query, key, value):",
-                "    cu_seqlens_q = ...  # fill in",
-                "    max_seqlen_q = ...  # fill in",
-                "    return mine(query, key, value, cu_seqlens_q, max_seqlen_q)",
-            ],
-            id="varlen",
-        ),
-        pytest.param(
-            "def attention(qkv, causal=False, softmax_scale=None): ...",
-            "attention takes qkv, causal, softmax_scale; attention gives query, key, value by position",
-            [
-                "from kernel import attention as mine",
-                "",
-                "def attention(query, key, value):",
-                "    qkv = ...  # fill in",
-                "    return mine(qkv)",
-            ],
-            id="packed",
-        ),
-        pytest.param(
-            "def attention(*, query, key, value): ...",
-            "attention takes nothing by position; attention gives query, key, value by position",
-            [
-                "from kernel import attention as mine",
-                "",
-                "def attention(query, key, value):",
-                "    return mine(query=query, key=key, value=value)",
-            ],
-            id="by keyword alone",
-        ),
-    ],
-)
-def test_a_function_that_no_test_can_call_is_refused_with_a_function_around_it(
-    write: Write, definition: str, says: str, code: list[str]
-) -> None:
-    first, empty, *lines = refusal(write("kernel.py", definition))
-
-    assert (first, empty) == (f"attention/kernel: {says}; write a function around it:", "")
-    assert not re.search(r"docs/|\.md\b|https?:", first), "it names nothing that is not installed"
-    assert [line[4:] for line in lines] == code
-    compile("\n".join(code), "wrapper", "exec")
-
-
-def test_the_command_prints_the_code_as_it_is(write: Write, status_of: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write("kernel.py", "def varlen(q, k, v, lengths, softmax_scale=None): ...")
-
-    assert status_of("check", str(file)) == 2
-    first, *code = capsys.readouterr().err.splitlines()
-    assert first.startswith("attnsuite: attention/kernel: varlen needs lengths, ")
-    assert code[-1] == "        return mine(query, key, value, lengths)"
-
-
-def test_a_signature_that_gives_what_a_function_needs_is_named(write: Write) -> None:
-    file = write("kernel.py", "def attention(q, k, v, causal, sm_scale): ...")
-
-    with pytest.raises(
-        UsageError,
-        match=r"attention needs sm_scale, .* gives without --signature flashinfer or flashinfer_decode or triton;",
-    ):
-        load(find([str(file)], signature="flash_attn")[0])
-
-
-@pytest.mark.parametrize("definition", ["def norm(x, weight, bias): ...", "def norm(x): ..."])
-def test_another_layer_is_not_taken_for_an_attention(write: Write, definition: str) -> None:
-    (says,) = refusal(write("kernel.py", definition))
-
-    assert re.match(r"attention/kernel: norm takes x.*; an attention is given query, key, value: say --contract ", says)
-
-
-def test_what_another_contract_does_not_give_is_refused_too(write: Write) -> None:
-    first, *_ = refusal(write("kernel.py", "def norm(x, y, weight, bias, epsilon): ..."), "add_norm")
-
-    assert first.startswith("add_norm/kernel: norm needs epsilon, which no test of add_norm gives; ")
 
 
 @pytest.mark.parametrize(

@@ -77,19 +77,9 @@ def _changed(name: str, **methods: Any) -> type:
     return type(name, (DOCUMENT[name],), methods)
 
 
-def _norm_left_out(self: Any, X: Tensor, valid_lens: Tensor | None) -> Tensor:
-    Y = self.addnorm1(X, self.attention(X, X, X, valid_lens))
-    return self.addnorm2.ln(self.ffn(Y)) + Y  # type: ignore[no-any-return]
-
-
 def _norm_used_twice(self: Any, X: Tensor, valid_lens: Tensor | None) -> Tensor:
     Y = self.addnorm1(X, self.attention(X, X, X, valid_lens))
     return self.addnorm1(Y, self.ffn(Y))  # type: ignore[no-any-return]
-
-
-def _without_lengths(self: Any, X: Tensor, valid_lens: Tensor | None) -> Tensor:
-    Y = self.addnorm1(X, self.attention(X, X, X, None))
-    return self.addnorm2(Y, self.ffn(Y))  # type: ignore[no-any-return]
 
 
 def _without_positions(self: Any, X: Tensor) -> Tensor:
@@ -117,9 +107,7 @@ def _state_of_this_step(self: Any, X: Tensor, state: Any) -> Any:
 
 
 WRONG = {
-    "a normalisation before the sum": _changed("TransformerEncoderBlock", forward=_norm_left_out),
     "one normalisation used twice": _changed("TransformerEncoderBlock", forward=_norm_used_twice),
-    "lengths ignored": _changed("TransformerEncoderBlock", forward=_without_lengths),
     "no positions": _changed("ViT", forward=_without_positions),
     "a class token without a position": _changed("ViT", forward=_token_without_position),
     "the query is not the state": _changed("Seq2SeqAttentionDecoder", forward=_state_of_this_step),
@@ -186,11 +174,6 @@ class NeedsCache(Block):
         return x
 
 
-class OneSize(Block):
-    def __init__(self) -> None:
-        super().__init__(16, 4, 24)
-
-
 class OtherShapes(Block):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         output: Tensor = self.up(self.a(x)) @ x
@@ -202,22 +185,10 @@ class NeedsState(DOCUMENT["TransformerDecoderBlock"]):  # type: ignore[misc]
         return super().forward(X + state[2][0][:, :1], state)
 
 
-class Extra(Block):
-    def __init__(self, width: int, heads: int, ffn: int) -> None:
-        super().__init__(width, heads, ffn)
-        self.gate = nn.Linear(width, ffn)
-
-
 class WithoutNorm(Block):
     def __init__(self, width: int, heads: int, ffn: int) -> None:
         super().__init__(width, heads, ffn)
         self.norm2 = nn.Identity()  # type: ignore[assignment]
-
-
-class Shared(Block):
-    def __init__(self, width: int, heads: int, ffn: int) -> None:
-        super().__init__(width, heads, ffn)
-        self.b = self.a
 
 
 class LazyOfAnotherInput(DOCUMENT["PositionWiseFFN"]):  # type: ignore[misc]
@@ -228,13 +199,10 @@ class LazyOfAnotherInput(DOCUMENT["PositionWiseFFN"]):  # type: ignore[misc]
 
 REFUSED = {
     NeedsCache: "NeedsCache.forward needs cache, which no test of transformer gives: give it a default",
-    OneSize: "OneSize takes no arguments: tests need modules of several widths; name or add an argument such as width",
     OtherShapes: "OtherShapes.forward raises RuntimeError: ",
+    WithoutNorm: "WithoutNorm has parameters a, b, c, d, norm1, up, down: no weights for norm2.weight, norm2.bias",
     NeedsState: "NeedsState.forward raises TypeError: 'NoneType' object is not subscriptable; its first "
     "state is that of init_state(states, lengths), else [states, lengths, [None] × blocks]",
-    Extra: "Extra has parameters a, b, c, d, norm1, up, down, norm2 and 1 more: no role for gate.weight, gate.bias",
-    WithoutNorm: "WithoutNorm has parameters a, b, c, d, norm1, up, down: no weights for norm2.weight, norm2.bias",
-    Shared: "Shared has parameters a, c, d, norm1, up, down, norm2: no weights for ",
     LazyOfAnotherInput: "LazyOfAnotherInput has parameters dense1, dense2: no role for dense1.weight",
 }
 

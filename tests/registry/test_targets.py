@@ -7,7 +7,6 @@ import pytest
 from targets import PLAIN, Write, complaint, names
 
 from attnsuite import registry
-from attnsuite.model import UsageError
 from attnsuite.registry import Loaded, discover, find, load, without
 
 # Targets
@@ -87,87 +86,10 @@ def test_a_module_in_the_current_folder_is_found(tmp_path: Path, write: Write, m
 # Every usage error, one line each
 
 
-def test_an_unknown_name_gets_its_likely_meaning_and_what_exists(room: Path) -> None:
-    assert complaint("chuncked", root=room) == "unknown target 'chuncked': did you mean attention/chunked?"
-    assert complaint("attention", root=room) == "unknown target 'attention': did you mean attention/*?"
-    assert complaint("zzz*", root=room) == (
-        "unknown target 'zzz*'; implementations of attention are: attention/chunked, attention/eager, "
-        "attention/sdpa.flash, attention/sdpa.math"
-    )
-    assert complaint("zzz", "transformer/zz", contract="transformer", root=room) == (
-        "unknown target 'zzz'; implementations of transformer are: transformer/eager"
-    )
-    assert complaint("sdpa", contract="transformer", root=room) == (
-        "target 'sdpa' is an implementation of attention, not of transformer"
-    )
-
-
-def test_no_more_than_a_dozen_names_are_listed(room: Path) -> None:
-    for number in range(20):
-        (room / "transformer" / f"kind{number}.py").write_text(PLAIN)
-
-    message = complaint("zzz", contract="transformer", root=room)
-
-    assert message.count("transformer/") == 12
-    assert message.endswith(" and 9 more")
-
-
-def test_an_ambiguous_name_is_not_guessed(room: Path) -> None:
-    for contract in ("transformer", "vision_transformer"):
-        (room / contract).mkdir(exist_ok=True)
-        (room / contract / "other.py").write_text((room / "transformer" / "eager.py").read_text())
-
-    assert complaint("other", root=room) == "target 'other' is ambiguous: transformer/other or vision_transformer/other"
-
-
-def test_an_unknown_contract_gets_those_that_exist(room: Path) -> None:
-    message = complaint("eager", contract="attenton", root=room)
-    assert message.startswith("unknown contract 'attenton'; there are: add_norm, ")
-
-
-def test_mistakes_about_files_are_named(write: Write) -> None:
-    two = write("kernel.py", "def one(): ...\ndef two(): ...\nthree = 3")
-    folder = two.parent
-    note = write("note.txt", "")
-    empty = write("empty.py", "")
-    assert complaint(f"{folder}/kernal.py") == f"no file '{folder}/kernal.py': did you mean {two}?"
-    assert complaint(f"{folder}/zzz.py:one") == f"no file '{folder}/zzz.py'"
-    assert complaint(str(note)) == f"'{note}' is not a Python file (.py)"
-    assert complaint(f"{note}:one") == f"'{note}' is not a Python file (.py)"
-    assert complaint(str(folder)) == f"'{folder}' is not a Python file (.py)"
-    assert complaint(f"{two}:tow") == "kernel.py has no function 'tow': did you mean two? it has one, two"
-    assert complaint(f"{two}:three") == "'three' in kernel.py cannot be called: it is of type int"
-    assert complaint("k\udcff.py").startswith("target 'k\\udcff.py' is no name and no path: 'utf-8' codec")
-    assert complaint("no\0such").startswith("unknown target 'no\\x00such'")
-    assert complaint("x" * 5000 + ".py").startswith("target 'xxx")
-    assert complaint(f"{two}:") == f"target '{two}:': expected FILE.py:FUNCTION or MODULE:FUNCTION"
-    assert complaint(str(two)) == (
-        "kernel.py decorates no function with @implementation and has one, two: name one, as kernel.py:one"
-    )
-    assert complaint(str(empty)) == "empty.py has no function to test: define one"
-
-
-def test_mistakes_about_modules_are_named() -> None:
-    assert complaint("nosuchmodule:f") == "No module named 'nosuchmodule'"
-    assert complaint("json.nosuchmodule:f") == "No module named 'json.nosuchmodule'"
-    assert complaint("no such:f") == "'no such' is neither a file (.py) nor the name of a module"
-    assert complaint("json.decoder:scaner") == (
-        "decoder.py has no function 'scaner': it has py_scanstring, JSONObject, JSONArray"
-    )
-    assert complaint("json.decoder:NaN") == "'NaN' in decoder.py cannot be called: it is of type float"
-
-
 def test_a_name_that_only_the_import_can_deny_is_denied_then(write: Write) -> None:
     file = write("kernel.py", "globals()['made'] = print")
     assert complaint(f"{file}:absent") == "kernel.py has no function 'absent'"
     assert isinstance(load(find([f"{file}:made"])[0]), Loaded)
-
-
-def test_two_files_of_one_name_are_not_mixed_up(write: Write) -> None:
-    one, two = write("a/kernel.py", PLAIN), write("b/kernel.py", PLAIN)
-    assert complaint(str(one), str(two)) == (
-        f"two targets are called attention/kernel: {one}:attention and {two}:attention; test them one by one"
-    )
 
 
 def test_an_import_is_not_meant_where_a_function_is_decorated(write: Write) -> None:
@@ -202,8 +124,3 @@ def test_what_is_excluded_is_no_backend_and_no_host_of_the_rest(excluded: str, r
 
     host = "multi_head_attention/split_heads"
     assert names(left) == [each.replace("host", host) for each in remaining]
-
-
-def test_an_excluded_name_that_does_not_exist_is_reported() -> None:
-    with pytest.raises(UsageError, match="unknown target 'nosuch'"):
-        without(find(["attention/chunked"]), ["nosuch"], "attention")
