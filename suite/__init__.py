@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark import bench as bench
+    from attnsuite.benchmark.series import bench as bench
     from attnsuite.cli.check import check as check
     from attnsuite.model import Measurement as Measurement
     from attnsuite.model import Outcome as Outcome
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("Measurement", "Outcome", "Status", "UsageError"), "attnsuite.model"),
     "__version__": "attnsuite.model.words",
-    "bench": "attnsuite.benchmark",
+    "bench": "attnsuite.benchmark.series",
     "check": "attnsuite.cli.check",
     "implementation": "attnsuite.registry",
     "load_results": "attnsuite.results",

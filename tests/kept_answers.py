@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Reply, draws
 from attnsuite.conformance import diagnosis
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 MOST = 20_000
 """Cached replies; most take some hundred bytes."""

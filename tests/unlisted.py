@@ -34,7 +34,7 @@ from attnsuite.conformance.request import CaseDtype
 from attnsuite.conformance.session import single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, Status
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 SMALL = 2_000
 """Queries times keys of the largest test: larger ones take most of the time."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Reply
-from attnsuite.worker import Ready, Worker
+from attnsuite.worker.worker import Ready, Worker
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"

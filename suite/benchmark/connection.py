@@ -11,10 +11,10 @@ from attnsuite.benchmark.measure.failures import is_out_of_memory
 from attnsuite.benchmark.measure.messages import Acknowledgement, AnyReply, Layout, NoResult, ReplyLayout, decode
 from attnsuite.benchmark.processes import cpu_seconds
 from attnsuite.model import Status
-from attnsuite.worker import Crash, Failure, Ready, Worker
 from attnsuite.worker.messages import STORAGE_LIMIT
 from attnsuite.worker.process import REPLY_SHARE
 from attnsuite.worker.turns import Turn, TurnResult
+from attnsuite.worker.worker import Crash, Failure, Ready, Worker
 
 Turns = tuple[list[TurnResult], ReplyLayout] | NoResult
 """The seconds and bytes of each turn, and the layout of the tensors in these bytes."""

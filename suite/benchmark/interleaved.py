@@ -18,7 +18,7 @@ from attnsuite.benchmark.table import MemoryResult, TimedTable, Timing, measured
 from attnsuite.cases import Contract
 from attnsuite.model import Measurement, Outcome
 from attnsuite.registry import Declaration
-from attnsuite.worker import forget_servers
+from attnsuite.worker.forkserver import forget_servers
 
 MEMORY_PAIRS = 3
 """Pairs of processes whose memory is measured: the median removes differences of a few pages."""

@@ -23,9 +23,10 @@ from attnsuite.cases import Contract
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
 from attnsuite.registry import Declaration
-from attnsuite.worker import Ready, Worker, await_servers
+from attnsuite.worker.forkserver import await_servers
 from attnsuite.worker.messages import buffer
 from attnsuite.worker.turns import CALL, IDLE
+from attnsuite.worker.worker import Ready, Worker
 
 
 @dataclass

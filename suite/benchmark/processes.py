@@ -11,8 +11,8 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 
 from attnsuite.contracts import modules_of_workloads
 from attnsuite.model import UsageError
-from attnsuite.worker import prewarm
 from attnsuite.worker.allocator import KEEPS
+from attnsuite.worker.forkserver import prewarm
 
 BENCH, BENCH_OF_GRADIENTS = "attnsuite.benchmark.measure.bench", "attnsuite.benchmark.measure.bench_of_gradients"
 """The modules of the services of timed processes, and of those that measure memory."""

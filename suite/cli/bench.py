@@ -30,7 +30,8 @@ from attnsuite.results import open_run
 from attnsuite.results.recorded import is_about_all
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark import Benchmark, Request
+    from attnsuite.benchmark.request import Request
+    from attnsuite.benchmark.series import Benchmark
 
 MOST_COMMANDS = 8
 """The most rows for which the command is printed that times each again."""
@@ -46,7 +47,7 @@ def run(options: Bench) -> int:
         timed = _with_workloads(named)
         base = _base_of(options.baseline, timed) if options.baseline else None
         declarations = campaign.with_baseline(timed, options.except_, base)
-        from attnsuite.benchmark import Request
+        from attnsuite.benchmark.request import Request
         from attnsuite.benchmark.verdict_cache import VerdictCache
 
         heed()

@@ -33,7 +33,8 @@ from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.results import RunWriter, finished_shard
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark import Benchmark, Request
+    from attnsuite.benchmark.request import Request
+    from attnsuite.benchmark.series import Benchmark
     from attnsuite.cases import Contract
     from attnsuite.conformance.request import CheckRequest
     from attnsuite.conformance.session import Session
@@ -197,7 +198,7 @@ def with_baseline(
 
 def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list[Benchmark]:
     """A benchmark for each contract that has the workloads of the request. UsageError if none has."""
-    from attnsuite.benchmark import Benchmark
+    from attnsuite.benchmark.series import Benchmark
 
     by_contract: dict[str, list[Declaration]] = defaultdict(list)
     for declaration in declarations:

@@ -38,8 +38,8 @@ from attnsuite.model.garbage_collection import gc_paused_for_imports
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
-from attnsuite.worker import prewarm
 from attnsuite.worker.allocator import keep_freed_memory
+from attnsuite.worker.forkserver import prewarm
 from attnsuite.worker.sandbox import begin_detection
 
 if TYPE_CHECKING:

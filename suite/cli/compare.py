@@ -168,8 +168,8 @@ def _status(rows: Sequence[Measurement]) -> Measurement:
 
 
 def _interleaved(options: Compare, old: Side, new: Side) -> Interleaved:
-    from attnsuite.benchmark import Request
     from attnsuite.benchmark.interleaved import Interleaved
+    from attnsuite.benchmark.request import Request
 
     pairs = _pairs(old, new)
     contracts = {pair.old.contract for pair in pairs}

@@ -17,7 +17,7 @@ from attnsuite.model import Explanation, Measurement, Outcome, escaped
 from attnsuite.report import benchmark_lines, summary_lines
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark import Table
+    from attnsuite.benchmark.request import Table
 
 FIRST = (10.0, 30.0, 60.0)
 """Seconds after the start at which lines are printed where there is no bar."""

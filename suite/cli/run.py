@@ -26,7 +26,8 @@ from attnsuite.results import RunWriter, open_run
 from attnsuite.worker.allocator import keep_freed_memory
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark import Benchmark, Request
+    from attnsuite.benchmark.request import Request
+    from attnsuite.benchmark.series import Benchmark
     from attnsuite.conformance.session import Session
 
 START_AND_END = 24.0
@@ -98,7 +99,7 @@ def run(options: Run) -> int:
 
 
 def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
-    from attnsuite.benchmark import Request
+    from attnsuite.benchmark.request import Request
     from attnsuite.conformance.parallel import jobs_of, session_of
     from attnsuite.conformance.request import CheckRequest
 

@@ -41,7 +41,7 @@ from attnsuite.model import (
     UsageError,
 )
 from attnsuite.registry import from_function
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 Kill = tuple[str, str, str]
 """A mutant, the case that killed it, and the dtype."""

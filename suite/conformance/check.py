@@ -17,7 +17,7 @@ from attnsuite.conformance.known import Known
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.model import EVERY_CASE, Outcome, Reason, Status
 from attnsuite.model.limits import TIME_LIMIT
-from attnsuite.worker import Timeout
+from attnsuite.worker.worker import Timeout
 
 MAX_CONSECUTIVE_TIMEOUTS = 4
 """After this many timeouts in a row the remaining tests are skipped; each would cost a full time limit."""

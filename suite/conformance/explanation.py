@@ -23,7 +23,7 @@ from attnsuite.conformance.places import Wrong, are_gradients, input_of, wrong_p
 from attnsuite.conformance.shared_features import FeatureTest, Rule, where_failing
 from attnsuite.model import FAILURES, WITHOUT_RESULT, Explanation, Outcome, Reproduction, Status
 from attnsuite.registry import import_lines
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 from attnsuite.worker.sandbox import in_short
 
 MAX_REPRODUCTIONS = 2

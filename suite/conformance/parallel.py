@@ -27,8 +27,8 @@ from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, UsageError
 from attnsuite.model.limits import EXIT_LIMIT, KILL_LIMIT, MAX_JOBS, check_jobs
 from attnsuite.registry import Declaration, Loaded
-from attnsuite.worker import Crash
 from attnsuite.worker.sandbox.processes import ending
+from attnsuite.worker.worker import Crash
 
 CHUNK = 12
 """Tests of a chunk, at least: some 30 ms of work, so that processes end together without thousands of messages. The

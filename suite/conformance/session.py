@@ -28,8 +28,9 @@ from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.registry.signatures import in_signature, with_layout
 from attnsuite.registry.signatures import signature as signature_named
-from attnsuite.worker import Ready, Worker, run_calls
+from attnsuite.worker.calling import run_calls
 from attnsuite.worker.sandbox.limits import memory_limit
+from attnsuite.worker.worker import Ready, Worker
 
 Target = Declaration | Loaded
 """An implementation, or one that is loaded in this process."""

@@ -17,13 +17,14 @@ from workers import SUBMISSIONS
 
 import attnsuite
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request, table
+from attnsuite.benchmark import table
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import Ceilings, Energy, Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant
-from attnsuite.benchmark.series import with_unique_names
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark, with_unique_names
 from attnsuite.benchmark.table import LongestCall, TimedTable, Timing
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Outcome, Status, UsageError

@@ -15,8 +15,9 @@ from clocks import Time
 from racers import CEILINGS, Fake, race
 
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.busy import Disturbance, Load, LoadMeter
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import NoResult
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
 from attnsuite.conformance.check import MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS
 from attnsuite.conformance.known import KnownBug
 from attnsuite.conformance.session import Session

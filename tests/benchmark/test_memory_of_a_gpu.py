@@ -19,7 +19,7 @@ from attnsuite.benchmark.participant import Participant
 from attnsuite.model import Status
 from attnsuite.model.rows import METERS
 from attnsuite.registry import Declaration
-from attnsuite.worker import Crash, Ready
+from attnsuite.worker.worker import Crash, Ready
 
 
 @dataclass

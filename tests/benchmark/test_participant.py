@@ -14,19 +14,21 @@ from processes import is_over
 from workers import LINUX, SUBMISSIONS
 
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.connection import RemoteBench, no_result
 from attnsuite.benchmark.entry import ProofTimes, Sample
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import CallMemory, Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant, all_ready, is_approximate
 from attnsuite.benchmark.processes import MEASURED, NUMBER, cores_of, prewarm_benchmark
+from attnsuite.benchmark.request import Request
 from attnsuite.benchmark.secret_inputs import secret_inputs_of
+from attnsuite.benchmark.series import Benchmark
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 from attnsuite.registry import Broken, Declaration, Missing
-from attnsuite.worker import Crash, Ready, Timeout, Worker, forkserver
+from attnsuite.worker import forkserver
 from attnsuite.worker.sandbox import detected
+from attnsuite.worker.worker import Crash, Ready, Timeout, Worker
 
 NAMELESS = Declaration("attention", "x", "x")
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnsuite.benchmark import Request, processes, request
+from attnsuite.benchmark import processes, request
+from attnsuite.benchmark.request import Request
 from attnsuite.cases import Call
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.workloads import Workload

@@ -9,7 +9,8 @@ import pytest
 from racers import CEILINGS
 
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract
 from attnsuite.model import Measurement, Outcome, Status
 

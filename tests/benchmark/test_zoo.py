@@ -17,14 +17,16 @@ from workers import SUBMISSIONS
 from workers import descriptors as open_descriptors
 
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request, series, table
+from attnsuite.benchmark import series, table
 from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.measure.messages import Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Measurement, Outcome
 from attnsuite.model.limits import NOT_BOUNDED
-from attnsuite.worker import forget_servers
+from attnsuite.worker.forkserver import forget_servers
 
 pytestmark = pytest.mark.slow
 CONTRACT = contract("attention")

@@ -9,7 +9,7 @@ import pytest
 import attnsuite
 from attnsuite.cases.backends import BackendCall, ExpectedBackendCall
 from attnsuite.contracts import contract
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 EXPECTED = ExpectedBackendCall((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6), "float32")
 SHAPES = {"query": [2, 4, 3, 8], "key": [2, 4, 5, 8], "value": [2, 4, 5, 6]}

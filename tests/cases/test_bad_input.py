@@ -12,7 +12,7 @@ from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import BAD_INPUT, Status
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 FEWER_KEYS = CASES["bad_input/more_values_than_keys"]
 

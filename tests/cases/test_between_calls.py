@@ -11,7 +11,7 @@ from attnsuite.cases import Case
 from attnsuite.cases.formula import RepeatedCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.blocks.positionwise_ffn import Network
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 
 def detail(function: Callable[..., Any]) -> str:

@@ -11,7 +11,7 @@ from attnsuite.cases.returned_weights import JUDGED_KEYS, WEIGHTS_RIGHT, identit
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 Change = Callable[[Tensor], Tensor]
 CASES = {case.name: case for case in contract("attention").cases()}

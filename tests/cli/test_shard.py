@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commanded import KERNEL, Write, outcomes_in
 
-from attnsuite.benchmark import Request
+from attnsuite.benchmark.request import Request
 from attnsuite.contracts import contract
 from attnsuite.model import Shard
 

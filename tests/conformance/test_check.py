@@ -25,7 +25,7 @@ from attnsuite.implementations.attention.matmul import attention as matmul
 from attnsuite.model import Outcome, Reason, Status
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.registry import Broken, Missing
-from attnsuite.worker import Crash, Timeout
+from attnsuite.worker.worker import Crash, Timeout
 
 # Results
 

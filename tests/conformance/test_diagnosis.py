@@ -23,7 +23,7 @@ from attnsuite.conformance.request import requested
 from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome, Status
 from attnsuite.registry import from_function
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 # Wrong kernels, as their authors would write them
 

@@ -13,7 +13,7 @@ from attnsuite.cases import Mutant
 from attnsuite.conformance.case_tests import CaseTest, CaseTests
 from attnsuite.conformance.float32 import in_float32
 from attnsuite.contracts import contract
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 FAMILIES = ("plain", "causal", "keys", "gradients", "float_mask", "bool_mask", "metamorphic", "documents", "behaviour")
 OTHERS = ("float_mask", "causal", "gradients", "numerics", "gradient_numerics", "eps", "size", "batch")

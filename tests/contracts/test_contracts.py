@@ -25,7 +25,7 @@ from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import COMBINED, Outcome
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 NAMES = [name for name in names() if name != "attention"]
 REGISTERED = registry.find([f"{name}/*" for name in NAMES])

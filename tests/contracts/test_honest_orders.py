@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnsuite.cases.formula import FormulaCase
 from attnsuite.contracts import contract
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 DRAWS = 200
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}

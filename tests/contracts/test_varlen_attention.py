@@ -16,7 +16,7 @@ from attnsuite.contracts.varlen_attention import combined
 from attnsuite.contracts.varlen_attention.packed import PackedCase
 from attnsuite.implementations.varlen_attention.matmul import varlen_attention as matmul
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 CONTRACT = contract("varlen_attention")
 MUTANTS = {mutant.name: mutant.function for mutant in CONTRACT.mutants()}

@@ -10,7 +10,7 @@ from attnsuite.contracts import contract
 from attnsuite.implementations.attention import chunked
 from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
 from attnsuite.implementations.attention._tiles import Tiles
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
 FAMILIES = (

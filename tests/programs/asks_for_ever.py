@@ -5,7 +5,7 @@ import sys
 import psutil
 from workers import call
 
-from attnsuite.worker import Worker
+from attnsuite.worker.worker import Worker
 
 worker = Worker(sys.argv[1])
 worker.ready()

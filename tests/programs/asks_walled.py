@@ -4,7 +4,7 @@ import sys
 
 from workers import call
 
-from attnsuite.worker import Worker
+from attnsuite.worker.worker import Worker
 
 worker = Worker(sys.argv[1], sandboxed=True)
 worker.ready()

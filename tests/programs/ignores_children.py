@@ -5,7 +5,7 @@ import sys
 
 from workers import call
 
-from attnsuite.worker import Worker
+from attnsuite.worker.worker import Worker
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 with Worker(sys.argv[1]) as worker:

@@ -15,7 +15,8 @@ from attnsuite.contracts import contract
 from attnsuite.model import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.backends import takes_backend, with_backend
-from attnsuite.worker import Worker, run_calls
+from attnsuite.worker.calling import run_calls
+from attnsuite.worker.worker import Worker
 
 Write = Callable[[str, str], Path]
 

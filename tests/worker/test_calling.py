@@ -13,10 +13,10 @@ from workers import SUBMISSIONS, answered, call
 
 from attnsuite.cases import Call, Reply
 from attnsuite.cases.backends import BackendCall
-from attnsuite.worker import Worker, run_calls
-from attnsuite.worker.calling import LOST_BEFORE
+from attnsuite.worker.calling import LOST_BEFORE, run_calls
 from attnsuite.worker.recording import lost
 from attnsuite.worker.snapshots import fingerprint
+from attnsuite.worker.worker import Worker
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 from workers import LIMIT, answered, call
 
-from attnsuite.worker import Ready, Timeout, Worker
 from attnsuite.worker.compiling import MODULES, announce, may_compile
+from attnsuite.worker.worker import Ready, Timeout, Worker
 
 Write = Callable[[str, str], Path]
 HAS_A_COMPILER = 'import sys, time, types\nsys.modules["numba"] = types.ModuleType("numba")  # the name alone counts\n'

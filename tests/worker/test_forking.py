@@ -13,7 +13,9 @@ import psutil
 import pytest
 from workers import LIMIT, MISBEHAVES, TELLS, answered, call, gone, parent_of, run_program, told
 
-from attnsuite.worker import Crash, Worker, await_servers, forget_servers, forkserver, prewarm
+from attnsuite.worker import forkserver
+from attnsuite.worker.forkserver import await_servers, forget_servers, prewarm
+from attnsuite.worker.worker import Crash, Worker
 
 Write = Callable[[str, str], Path]
 

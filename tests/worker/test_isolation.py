@@ -18,10 +18,11 @@ import pytest
 from workers import LIMIT, MISBEHAVES, SUBMISSIONS, answered, call, findings, gone, run_program
 
 from attnsuite.model.temporary import PREFIX
-from attnsuite.worker import Crash, Ready, Worker, process
+from attnsuite.worker import process
 from attnsuite.worker.process import MEMORY_CHECK_INTERVAL
 from attnsuite.worker.sandbox import MECHANISMS, detected, namespaces, sweep
 from attnsuite.worker.sandbox.processes import descendants
+from attnsuite.worker.worker import Crash, Ready, Worker
 
 ALL, HERE = tuple(mechanism.name for mechanism in MECHANISMS), detected()
 PID, MOUNT, NETWORK, LIMITS = "PID namespace", "mount namespace", "network namespace", "limits of the system"

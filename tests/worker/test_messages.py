@@ -11,7 +11,6 @@ from workers import answered, call, same
 
 from attnsuite.cases import Reply
 from attnsuite.registry import find
-from attnsuite.worker import Crash, Ready, Worker
 from attnsuite.worker.messages import (
     DTYPES,
     MAX_NAMES,
@@ -29,6 +28,7 @@ from attnsuite.worker.messages import (
     replies_from,
     unpack,
 )
+from attnsuite.worker.worker import Crash, Ready, Worker
 
 
 def through_bytes(content: bytes, kind: Any = Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 NUMBERS = torch.arange(6.0).reshape(2, 3)
 

@@ -10,7 +10,7 @@ from workers import LIMIT, SUBMISSIONS, answered, call
 
 from attnsuite.model import UsageError
 from attnsuite.registry import Broken, Missing, find
-from attnsuite.worker import Ready, Worker
+from attnsuite.worker.worker import Ready, Worker
 
 Write = Callable[[str, str], Path]
 

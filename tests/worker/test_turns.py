@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from workers import LIMIT, MISBEHAVES, PROGRAMS
 
-from attnsuite.worker import Crash, Timeout, Worker
 from attnsuite.worker.turns import CALL, IDLE, beyond, take_turns
+from attnsuite.worker.worker import Crash, Timeout, Worker
 
 INPUTS = [memoryview(b"abc"), memoryview(b"defgh")]
 TURNS = [(kind, INPUTS) for _ in range(5) for kind in (CALL, IDLE)]

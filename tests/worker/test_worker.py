@@ -16,9 +16,11 @@ from torch.nn.functional import scaled_dot_product_attention
 from workers import LIMIT, MISBEHAVES, PROGRAMS, SUBMISSIONS, answered, call, descriptors, gone, run_program, same
 
 from attnsuite.cases import Call
-from attnsuite.worker import Crash, Ready, Timeout, Worker, process, run_calls
+from attnsuite.worker import process
+from attnsuite.worker.calling import run_calls
 from attnsuite.worker.forkserver import server_of
 from attnsuite.worker.sandbox.processes import descendants
+from attnsuite.worker.worker import Crash, Ready, Timeout, Worker
 
 Write = Callable[[str, str], Path]
 FRESH = "ATTNSUITE_TEST_FRESH"

@@ -16,7 +16,7 @@ from attnsuite.cases import Workload
 from attnsuite.model.audit import SLOWDOWNS, Trial
 from attnsuite.model.faster import compare
 from attnsuite.registry import Declaration
-from attnsuite.worker import forget_servers
+from attnsuite.worker.forkserver import forget_servers
 
 CONTRACT, BASELINE = "attention", "matmul"
 SLOWED = "attnsuite.benchmark.stopwatch.slowed"

@@ -12,7 +12,7 @@ from attnsuite.contracts.attention.cases.case import expected_result
 from attnsuite.contracts.attention.cases.several_calls import RepeatedCall, SharedTensor
 from attnsuite.contracts.attention.mutants import CONTROLS
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 
 def test_cases_leave_threads_and_defaults_as_they_were() -> None:

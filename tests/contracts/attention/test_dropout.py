@@ -26,7 +26,7 @@ from attnsuite.contracts.steps.recurrent_gradient import Randomised
 from attnsuite.judging import compare, shares
 from attnsuite.judging.shares import MAX_TESTS
 from attnsuite.registry import find
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 Array = np.ndarray[Any, Any]
 correct_dense = as_attention(correct)

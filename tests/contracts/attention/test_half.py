@@ -24,7 +24,7 @@ from attnsuite.contracts.attention.cases.one_call import extreme
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import compare
 from attnsuite.judging.aggregate import JUDGEMENTS
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 Style = Callable[..., Tensor]
 unhurried = settings(deadline=None, max_examples=12)

@@ -19,7 +19,7 @@ from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.reproduction import reproducing, seed_of, seeded
 from attnsuite.judging import compare
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 SMALL: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 2}
 attention = as_attention(Dense())

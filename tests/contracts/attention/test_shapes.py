@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import from_function

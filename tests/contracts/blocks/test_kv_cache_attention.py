@@ -14,7 +14,7 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.blocks.kv_cache_attention.case import CACHES, CacheCase, expected
 from attnsuite.judging.compare import difference, other_bits
 from attnsuite.model import Status
-from attnsuite.worker import Worker
+from attnsuite.worker.worker import Worker
 from tests.workers import answered
 
 APPEND = CacheCase("append/inside_another", "slices of larger caches", append=True, layout="inside_another")

@@ -20,7 +20,7 @@ from attnsuite.contracts.sources import documents
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.running_error import Unbounded, WithError, concatenated
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
 

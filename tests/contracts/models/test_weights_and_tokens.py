@@ -19,7 +19,7 @@ from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "

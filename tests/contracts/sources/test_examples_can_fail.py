@@ -16,7 +16,7 @@ from attnsuite.contracts import contract, names
 from attnsuite.contracts.steps.recurrent_gradient import DocumentedMean
 from attnsuite.judging.shares import FALSE_REJECTION, MAX_TESTS, exactly, min_seeds
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.worker import run_calls
+from attnsuite.worker.calling import run_calls
 
 Function = Callable[..., Any]
 
