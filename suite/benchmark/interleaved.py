@@ -13,6 +13,7 @@ from msgspec import structs
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.participant import Participant, all_ready
+from attnsuite.benchmark.processes import prewarm_benchmark
 from attnsuite.benchmark.request import Request, Table, with_gradients
 from attnsuite.benchmark.table import MemoryResult, TimedTable, Timing, measured
 from attnsuite.cases import Contract
@@ -119,7 +120,9 @@ class Interleaved:
         tables = self.tables()
         device, threads, limit = self.request.device, tables[0].threads, self.request.time_limit
         declarations = [pair.renamed(side) for pair in self.pairs for side in (OLD, NEW)]
-        settings = {"device": device, "threads": threads, "time_limit": limit, "gradients": with_gradients(tables)}
+        settings = {"device": device, "threads": threads, "time_limit": limit}
+        if device == "cpu":
+            prewarm_benchmark(threads, [self.contract.name], gradients=with_gradients(tables))
         started = [Participant(d, place=place, **settings) for place, d in enumerate(declarations)]  # type: ignore[arg-type]
         for participant in started:
             stack.callback(participant.close)

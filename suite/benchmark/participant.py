@@ -16,7 +16,7 @@ from attnsuite.benchmark.entry import ProofTimes, Sample
 from attnsuite.benchmark.measure import messages
 from attnsuite.benchmark.measure.messages import AnyReply, Job, NoResult, Rows, invalid_reply
 from attnsuite.benchmark.measure.received_inputs import layout_of, tensors_in
-from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
+from attnsuite.benchmark.processes import BENCH, MEASURED, cores_of, timed_as, with_threads
 from attnsuite.benchmark.request import Implementation, declaration_of, memory_limit
 from attnsuite.benchmark.secret_inputs import SecretInputs, secret_inputs_of
 from attnsuite.cases import Contract
@@ -44,16 +44,14 @@ class Participant:
     time_limit: float = TIME_LIMIT
     place: int = 0
     """Its index among the participants, which selects the cores for imports."""
-    gradients: bool = False
-    """Whether gradients will be timed, so that their modules are imported first."""
     trusted: bool = False
     """Whether it needs no sandbox, because the caller passed a function object."""
     in_processes: int = 1
     """Number of processes that are timed in turns."""
     _timing: list[RemoteBench] = field(default_factory=list, repr=False)
     _turn: int = 0
-    _secrets: SecretInputs | None = field(default=None, repr=False)
-    """Inputs unknown to its processes; None before a task is prepared."""
+    _secrets: SecretInputs = field(init=False, repr=False)
+    """Inputs of the prepared task that are unknown to its processes."""
 
     @property
     def name(self) -> str:
@@ -125,7 +123,7 @@ class Participant:
     @property
     def capacity(self) -> int:
         """How many secret inputs fit into memory at once."""
-        return self._inputs.capacity
+        return self._secrets.capacity
 
     def proof_times(self, numbers: Sequence[int], kept: int, warm: int) -> ProofTimes | NoResult:
         """The times of calls on the inputs of these secret numbers, one by one, each after `warm` calls on other
@@ -133,7 +131,7 @@ class Participant:
 
         The output for the number `kept` comes with them.
         """
-        inputs = [self._inputs.inputs(number) for number in numbers]
+        inputs = [self._secrets.inputs(number) for number in numbers]
         buffers = [[buffer(tensor.flatten()) for tensor in tensors.values()] for tensors in inputs]
         turns = [(kind, parts) for parts in buffers for kind in (CALL, IDLE)]
         place = 2 * numbers.index(kept)
@@ -184,12 +182,6 @@ class Participant:
         self._timing = []
 
     @property
-    def _inputs(self) -> SecretInputs:
-        if self._secrets is None:
-            raise RuntimeError("no task is prepared")
-        return self._secrets
-
-    @property
     def _timed(self) -> list[RemoteBench]:
         if not self._timing:
             together = cores_of(self.threads, 0)
@@ -211,7 +203,7 @@ class Participant:
             max(IMPORTS_AT_ONCE_LIMIT, self.time_limit),
             environment={**environment, **with_threads(self.threads)},
             cores=cores_of(self.threads, self.place),
-            service=service(self.gradients, for_memory),
+            service=f"{BENCH}:{'begin_for_memory' if for_memory else 'begin'}",
             sandboxed=sandboxed,
             memory_limit=self.memory_limit if sandboxed else 0,  # the system's limit: a process can take back its own
             memory_watched=False,

@@ -14,8 +14,11 @@ from attnsuite.model import UsageError
 from attnsuite.worker.allocator import KEEPS
 from attnsuite.worker.forkserver import prewarm
 
-BENCH, BENCH_OF_GRADIENTS = "attnsuite.benchmark.measure.bench", "attnsuite.benchmark.measure.bench_of_gradients"
-"""The modules of the services of timed processes, and of those that measure memory."""
+BENCH = "attnsuite.benchmark.measure.bench"
+"""The module of the services of timed processes, and of those that measure memory."""
+FOR_GRADIENTS = "torch.fx.experimental.symbolic_shapes"
+"""The module that PyTorch imports for its first gradient, with sympy: it takes 0.4 s, for which forward calls need not
+wait."""
 MEASURED = KEEPS
 """Environment of these processes. By default glibc begins to reuse freed blocks of up to 32 MiB at a time that
 depends on the heap: two processes of the same code then differ by up to 2 times. Measurements of memory return freed
@@ -30,14 +33,9 @@ def prewarm_benchmark(threads: int, contracts: Iterable[str], processes: int = 1
 
     `contracts` are those whose workloads will be timed, `gradients` whether gradients will be.
     """
-    modules = modules_of_workloads(dict.fromkeys(contracts))
+    modules = [*modules_of_workloads(dict.fromkeys(contracts)), *[FOR_GRADIENTS] * gradients]
     for place, environment in enumerate(map(timed_as, range(processes))):
-        prewarm({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), modules)
-
-
-def service(gradients: bool, for_memory: bool = False) -> str:
-    """The service of a process, by whether gradients are timed, and whether memory is measured."""
-    return f"{BENCH_OF_GRADIENTS if gradients else BENCH}:{'begin_for_memory' if for_memory else 'begin'}"
+        prewarm({**environment, **with_threads(threads)}, cores_of(threads, place), BENCH, modules)
 
 
 def timed_as(number: int) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -20,35 +20,19 @@ KEPT = 2**26
 
 
 class SecretInputs:
-    """The inputs of one workload that differ from number to number."""
+    """The inputs of one workload that differ from number to number: `inputs(number)`, stored for the last numbers."""
 
     def __init__(self, workload: Workload, dtype: str, direction: str) -> None:
         self._workload = workload
         self._call = replace(workload.call(dtype, direction), weights={})  # weights are the same for every number
-        self._made: dict[int, Mapping[str, Tensor]] = {}
-        self._bytes = 0
-
-    @cached_property
-    def _size(self) -> int:
-        """Bytes of the inputs of one number; computed once, because this may drop stored ones."""
-        return sum(tensor.nbytes for tensor in self.inputs(SECRET_NUMBERS[0]).values())
-
-    @property
-    def capacity(self) -> int:
+        size = sum(tensor.nbytes for tensor in self._made(SECRET_NUMBERS[0]).values())
+        self.capacity = max(1, KEPT // max(1, size))
         """How many inputs are stored at once: one at least."""
-        return max(1, KEPT // max(1, self._size))
+        self.inputs = lru_cache(self.capacity)(self._made)
 
-    def inputs(self, number: int) -> Mapping[str, Tensor]:
-        """The inputs of this number, made again if too many others were made since."""
-        if number not in self._made:
-            with one_thread():
-                made = self._workload.tensors_of_round(self._call, number)
-            size = sum(tensor.nbytes for tensor in made.values())
-            if self._bytes + size > KEPT:
-                self._made, self._bytes = {}, 0
-            self._made[number] = made
-            self._bytes += size
-        return self._made[number]
+    def _made(self, number: int) -> Mapping[str, Tensor]:
+        with one_thread():
+            return self._workload.tensors_of_round(self._call, number)
 
 
 def secret_inputs_of(job: Job) -> SecretInputs:

@@ -138,12 +138,7 @@ class Benchmark:
 
     def _settings(self, threads: int) -> dict[str, Any]:
         """The settings of all participants on `threads` threads."""
-        return {
-            "device": self.request.device,
-            "threads": threads,
-            "time_limit": self.request.time_limit,
-            "gradients": with_gradients(self.tables()),
-        }
+        return {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
 
     def _started(self, threads: int, stack: ExitStack) -> list[Participant]:
         """All implementations as participants, which begin to import while the gate looks up known outcomes.

@@ -16,10 +16,9 @@ NOT_PROVEN = "not verified: that the machine was honest, and that it was the one
 
 @dataclass
 class Findings:
-    """The errors in a folder, the parts that could not be checked, and the records of each machine without errors."""
+    """The errors in a folder, and the records of each machine without errors."""
 
     errors: list[Refusal] = field(default_factory=list)
-    not_checked: list[str] = field(default_factory=list)
     machines: dict[str, MachineRecord] = field(default_factory=dict)
     files: int = 0
 
@@ -52,8 +51,7 @@ def run(options: Verify) -> int:
             count = len(findings.errors)
             print(f"{path}: {count} error{'s' * (count > 1)} in {files} file{'s' * (files > 1)}", flush=True)
         else:
-            not_checked = [f"not checked: {'; '.join(findings.not_checked)}"] if findings.not_checked else []
-            print(escaped(f"{path}: verified: {'; '.join((findings.counted(), *not_checked, NOT_PROVEN))}"), flush=True)
+            print(escaped(f"{path}: verified: {findings.counted()}; {NOT_PROVEN}"), flush=True)
     return FAILED if refused else 0
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from attnsuite.cases import Calls, Contract, Mutant
+from attnsuite.cases.mutants import Mutation
+from attnsuite.cases.mutants import mutants as made
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures.reproduction import call_lines
 from attnsuite.registry.signatures.signature import (
@@ -149,62 +151,39 @@ def mutants(theirs: Signature, own: Sequence[Mutant]) -> list[Mutant]:
     """The contract's mutants, with those of the signature's order of axes in place of `OWN_AXES`."""
     if not theirs.heads_inside:
         return list(own)
+    from attnsuite.contracts.attention.computation.forward import Whole
+
     *leading, positions, heads, width = theirs.axes.split()
     axes, exchanged = (f"({', '.join([*leading, *pair, width])})" for pair in ((positions, heads), (heads, positions)))
-    return [
-        Mutant(
-            "reads_positions_as_heads",
+    mistakes = {
+        "reads_positions_as_heads": Mutation(
             f"the axes {axes} are read with heads before positions: the heads of a position attend to each other",
-            _Misread(_over_heads),
+            _over_heads,
         ),
-        Mutant(
-            "returns_heads_first",
-            f"the output has the axes {exchanged} instead of {axes}",
-            _Misread(lambda call: _exchanged(_correct(call))),
+        "returns_heads_first": Mutation(
+            f"the output has the axes {exchanged} instead of {axes}", lambda call: _exchanged(Whole.attention(call))
         ),
-        Mutant(
-            "reshapes_output_instead_of_transposing",
-            f"the output {exchanged} is reshaped to {axes} instead of transposed",
-            _Misread(_reshaped),
+        "reshapes_output_instead_of_transposing": Mutation(
+            f"the output {exchanged} is reshaped to {axes} instead of transposed", _reshaped
         ),
-        *(mutant for mutant in own if mutant.name not in OWN_AXES),
-    ]
-
-
-class _Misread:
-    """A mistake in the whole output, under declared conventions."""
-
-    def __init__(self, output: Callable[[Any], Any], conventions: Any = None) -> None:
-        self.output, self.conventions = output, conventions or {}
-
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
-        from attnsuite.contracts.attention.computation.call import as_attention
-
-        return as_attention(self.output, conventions=self.conventions)(*inputs, **options)
-
-    def under(self, conventions: Any) -> _Misread:
-        """The same mistake under other conventions."""
-        return _Misread(self.output, conventions)
+    }
+    return [*made(Whole, attention=mistakes), *(mutant for mutant in own if mutant.name not in OWN_AXES)]
 
 
 def _over_heads(call: Any) -> Any:
     """Attention between the heads of each position; tensors without an axis of heads have one head."""
+    from attnsuite.contracts.attention.computation.forward import Whole
+
     if call.rank < 3:
         return _over_heads(call.changed(lambda tensor: tensor.unsqueeze(0))).squeeze(0)
-    return _exchanged(_correct(call.changed(_exchanged)))
+    return _exchanged(Whole()(call.changed(_exchanged)))
 
 
 def _reshaped(call: Any) -> Tensor:
-    output: Tensor = _correct(call)
+    from attnsuite.contracts.attention.computation.forward import Whole
+
+    output: Tensor = Whole.attention(call)
     return _exchanged(output.reshape(_exchanged(output).shape))
-
-
-def _correct(call: Any) -> Any:
-    from attnsuite.contracts.attention.computation.call import check
-    from attnsuite.contracts.attention.computation.forward import correct
-
-    check(call)
-    return correct(call)
 
 
 def _exchanged(tensor: Tensor) -> Tensor:
