@@ -100,18 +100,18 @@ def test_packages_import_from_those_before_them_alone() -> None:
 BUDGETS = {
     "model": 1960,
     "judging": 1060,
-    "cases": 3840,
+    "cases": 3800,
     "contracts": 22680,
-    "registry": 5600,
-    "worker": 3660,
+    "registry": 5570,
+    "worker": 3630,
     "machine": 650,
-    "results": 1850,
+    "results": 1840,
     "conformance": 3500,
-    "benchmark": 4900,
+    "benchmark": 4810,
     "report": 3060,
     "documents": 3640,
     "export": 530,
-    "cli": 3620,
+    "cli": 3610,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 

@@ -5,7 +5,6 @@ Dependent rounds widen the intervals, so that more rounds follow, within the bud
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -17,7 +16,7 @@ from attnsuite.benchmark.own_clock import RequestOverhead, check_samples
 from attnsuite.benchmark.proofs import prove
 from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model.faster import compare
-from attnsuite.model.statistics import LEVEL, interval
+from attnsuite.model.statistics import interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
 """The fewest rounds of an entry, however slow it is."""
@@ -115,9 +114,3 @@ def _are_narrow(racing: Sequence[Entry], baseline: str) -> bool:
         ratio.low > 0 and ratio.high / ratio.low < (1 + NARROW_INTERVAL) ** 2
         for ratio in compare(base, samples).values()
     )
-
-
-def rounds_needed(comparisons: int, level: float = LEVEL) -> int:
-    """The fewest rounds with which one of `comparisons` comparisons can reach a verdict."""
-    alpha = (1 - level) / max(comparisons, 1)
-    return math.ceil(1 - math.log2(alpha))

@@ -8,7 +8,6 @@ Software Engineering 23 (1997), and D. R. Kuhn, R. N. Kacker and Y. Lei, "Practi
 800-142 (2010).
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,11 +38,6 @@ class Contradiction:
     """Whether these levels, one of each factor in order, contradict each other; None: always."""
     least: Row = field(default_factory=dict)
     """The level that stands for a factor that a part of a row lacks: `test` accepts it wherever it accepts another."""
-
-    @property
-    def simple(self) -> bool:
-        """Whether these are two levels that always contradict each other."""
-        return len(self.levels) == 2 and self.test is None
 
     def unknown(self, factors: Mapping[str, Collection[str]]) -> str:
         """Describes a level that does not exist, or empty."""
@@ -150,52 +144,30 @@ class Space:
         return self._completes(levels, {name: self.choices(name, levels) for name in self._bound if name not in levels})
 
     def _completes(self, levels: Row, choices: Choices) -> bool:
-        """Whether levels without contradiction are part of a row.
-
-        The factor with the fewest choices is tried first, and sooner if it ran out of choices before: an obstacle is
-        then found at once, not again for each choice of an unrelated factor.
-        """
+        """Whether levels without contradiction are part of a row. The factor with the fewest choices is tried first."""
         if not choices:
             return True
-        name = min(choices, key=lambda factor: len(choices[factor]) / (1 + self._left_without[factor]))
-        self._left_without[name] += not choices[name]
+        name = min(choices, key=lambda factor: len(choices[factor]))
         rows = ({**levels, name: level} for level in choices[name])
         return any(self._completes(row, self.narrowed(choices, row, name)) for row in rows)
-
-    @cached_property
-    def _left_without(self) -> Counter[str]:
-        """How often a factor ran out of choices."""
-        return Counter()
 
     @cached_property
     def _bound(self) -> Sequence[str]:
         """The factors of contradictions: the others are never an obstacle."""
         return [name for name in self.factors if any(name in rule.levels for rule in self.contradictions)]
 
-    def choices(self, name: str, levels: Row) -> list[str]:
+    def choices(self, name: str, levels: Row) -> Sequence[str]:
         """The levels of a factor that do not contradict the chosen levels."""
-        excluded = frozenset[str]().union(*(self._excluded[level] for level in levels.values()))
-        rules = self._rules.get((name, name), ())
-        return [
-            level
-            for level in self.factors[name]
-            if level not in excluded and not any(rule.forbids({**levels, name: level}) for rule in rules)
-        ]
+        return self._without(self.factors[name], name, levels, name)
 
     def narrowed(self, choices: Choices, row: Row, chosen: str) -> Choices:
         """The remaining choices for other factors after the choice of one."""
-        excluded = self._excluded[row[chosen]]
-        return {
-            name: self._without(excluded, levels, row, name, chosen)
-            for name, levels in choices.items()
-            if name != chosen
-        }
+        return {name: self._without(levels, name, row, chosen) for name, levels in choices.items() if name != chosen}
 
-    def _without(
-        self, excluded: frozenset[str], levels: Sequence[str], row: Row, name: str, chosen: str
-    ) -> Sequence[str]:
-        rules = self._rules.get((name, chosen), ())
-        for ruled_out in (excluded, *(self._ruled_out(rule, name, row) for rule in rules)):
+    def _without(self, levels: Sequence[str], name: str, row: Row, other: str) -> Sequence[str]:
+        """The levels of a factor that do not contradict a row, by contradictions that have the other factor as well."""
+        for rule in self._rules.get((name, other), ()):
+            ruled_out = self._ruled_out(rule, name, row)
             if not ruled_out.isdisjoint(levels):
                 levels = [level for level in levels if level not in ruled_out]
         return levels
@@ -215,21 +187,11 @@ class Space:
         return {}
 
     @cached_property
-    def _excluded(self) -> Mapping[str, frozenset[str]]:
-        """By level, the levels that always contradict it."""
-        excluded: dict[str, set[str]] = {level: set() for levels in self.factors.values() for level in levels}
-        for rule in self.contradictions:
-            for level, other in product(*rule.levels.values()) if rule.simple else ():
-                excluded[level].add(other)
-                excluded[other].add(level)
-        return {level: frozenset(others) for level, others in excluded.items()}
-
-    @cached_property
     def _rules(self) -> Mapping[tuple[str, str], Sequence[Contradiction]]:
-        """The other contradictions, by each two of their factors, and by each factor twice."""
+        """The contradictions, by each two of their factors, and by each factor twice."""
         rules: dict[tuple[str, str], list[Contradiction]] = {}
         for rule in self.contradictions:
-            for name, other in product(rule.levels, repeat=2) if not rule.simple else ():
+            for name, other in product(rule.levels, repeat=2):
                 rules.setdefault((name, other), []).append(rule)
         return rules
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,14 +23,13 @@ from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Measurement, Outcome, Status, UsageError, escaped
 from attnsuite.model.comparison import INCONCLUSIVE, SLOWER, Change, Ratio, RunComparison
 from attnsuite.model.garbage_collection import gc_paused
-from attnsuite.model.statistics import LEVEL
+from attnsuite.model.statistics import rounds_needed
 from attnsuite.registry import Declaration
 from attnsuite.report.comparison import failing_lines
 from attnsuite.report.summary import comparison_lines
 from attnsuite.results import ratios as paired
 from attnsuite.results.commits import results_at, split
 from attnsuite.results.compare import both, changes, compared, side
-from attnsuite.results.ratios import pairs_needed
 
 if TYPE_CHECKING:
     from attnsuite.benchmark.interleaved import Interleaved, Pair, Rows
@@ -96,36 +94,27 @@ def _key(difference: Change | Ratio) -> dict[str, object]:
     return {name: row[name] for name in (measured if isinstance(difference.row, Measurement) else tested)}
 
 
-FEWEST = pairs_needed(1, LEVEL)
+FEWEST = rounds_needed(1)
 """Pairs of processes without which no verdict on a single comparison is possible."""
 BUDGET = 0.3
 """Seconds of timed calls for each side, workload and pair of processes: pairs differ by more than rounds."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side: the word that names it, and its implementations."""
-
-    word: str
-    declarations: Sequence[Declaration]
 
 
 def timed_now(options: Compare) -> RunComparison:
     """What differs when both sides are timed against each other."""
     with ExitStack() as stack:
         old, new = (_side(stack, word, options.contract) for word in (options.old, options.new))
-        timing = _interleaved(options, old, new)
+        timing = _interleaved(options, _pairs(options, old, new))
         tables, outcomes = timing.tables(), timing.outcomes()
         processes = options.pairs or paired.pairs_of(len(tables) * len(timing.pairs))
         done = list(timing.measure(processes))
         rows = {key: [pair[key] for pair in done] for key in done[0]}
         notes = [*_counts(processes, rows), *load_lines(timing.busy)]
-        return _compared(options, (old, new), notes, outcomes, rows)
+        return _compared(options, notes, outcomes, rows)
 
 
 def _compared(
     options: Compare,
-    sides: tuple[Side, Side],
     notes: Sequence[str],
     outcomes: Mapping[str, Sequence[Outcome]],
     rows: Mapping[tuple[str, Table], Sequence[Rows]],
@@ -133,7 +122,7 @@ def _compared(
     """What the pairs of processes show."""
     timed = [pair for pair in (paired.PairedTimes(_timed(row)) for row in rows.values()) if pair.pairs]
     statuses = [[_status([pair[place] for pair in pairs]) for pairs in rows.values()] for place in (0, 1)]
-    old, new = (f"{side.word}, torch {machine.versions()['torch']}" for side in sides)
+    old, new = (f"{word}, torch {machine.versions()['torch']}" for word in (options.old, options.new))
     before, after = outcomes["old"], outcomes["new"]
     return RunComparison(
         old,
@@ -167,11 +156,10 @@ def _status(rows: Sequence[Measurement]) -> Measurement:
     return without[0] if 2 * len(without) > len(rows) else next(row for row in rows if row not in without)
 
 
-def _interleaved(options: Compare, old: Side, new: Side) -> Interleaved:
+def _interleaved(options: Compare, pairs: Sequence[Pair]) -> Interleaved:
     from attnsuite.benchmark.interleaved import Interleaved
     from attnsuite.benchmark.request import Request
 
-    pairs = _pairs(old, new)
     contracts = {pair.old.contract for pair in pairs}
     if len(contracts) > 1:
         raise UsageError("implementations of one contract can be compared at a time: add --contract C")
@@ -182,21 +170,21 @@ def _interleaved(options: Compare, old: Side, new: Side) -> Interleaved:
     return timing
 
 
-def _pairs(old: Side, new: Side) -> list[Pair]:
+def _pairs(options: Compare, old: Sequence[Declaration], new: Sequence[Declaration]) -> list[Pair]:
     """The only implementations of both sides, or those with the same name."""
     from attnsuite.benchmark.interleaved import Pair
 
-    if len(old.declarations) == len(new.declarations) == 1:
-        before, after = old.declarations[0], new.declarations[0]
+    if len(old) == len(new) == 1:
+        before, after = old[0], new[0]
         same = before.full_name == after.full_name
         return [Pair(after.full_name if same else f"{after.full_name} for {before.name}", before, after)]
-    olds, news = ({declaration.full_name: declaration for declaration in side.declarations} for side in (old, new))
+    olds, news = ({declaration.full_name: declaration for declaration in side} for side in (old, new))
     if names := [name for name in news if name in olds]:
         return [Pair(name, olds[name], news[name]) for name in names]
-    raise UsageError(f"{old.word} and {new.word} have no implementation in common: name one on each side")
+    raise UsageError(f"{options.old} and {options.new} have no implementation in common: name one on each side")
 
 
-def _side(stack: ExitStack, word: str, contract: str | None) -> Side:
+def _side(stack: ExitStack, word: str, contract: str | None) -> list[Declaration]:
     """The implementations that a word such as `kernel.py:attention@main` names."""
     folder, commit = (Path(word), "") if Path(word).exists() else split(word)
     named = registry.find([str(folder)], contract)
@@ -205,7 +193,7 @@ def _side(stack: ExitStack, word: str, contract: str | None) -> Side:
     readable = [declaration for declaration in named if not declaration.broken]
     if not readable:
         raise UsageError(f"{word} cannot be read: {named[0].broken}")
-    return Side(word, readable)
+    return readable
 
 
 def _at_commit(stack: ExitStack, declaration: Declaration, target: str, commit: str) -> list[Declaration]:

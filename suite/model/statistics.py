@@ -213,6 +213,11 @@ def interval(samples: Sequence[float], level: float = LEVEL) -> Interval:
     return Interval(median(ordered), ordered[rank - 1], ordered[-rank])
 
 
+def rounds_needed(comparisons: int) -> int:
+    """The fewest rounds, or pairs of processes, with which one of `comparisons` comparisons can reach a verdict."""
+    return math.ceil(1 - math.log2((1 - LEVEL) / max(comparisons, 1)))
+
+
 def exponent(sizes: Sequence[float], values: Sequence[float], constant: float = 0.0) -> float | None:
     """The exponent with which values grow with the size, by least squares on logarithms, after subtracting a constant.
 

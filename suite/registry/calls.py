@@ -19,7 +19,7 @@ from attnsuite.registry.roles import ANY_NUMBER
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
-    OtherAdapter,
+    Adapter,
     SignatureCall,
     in_contract_signature,
     names,
@@ -59,7 +59,6 @@ def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Decla
 
     Raises `AmbiguousSignature`, and `Uncallable` for a function that no test can call.
     """
-    is_attention = declaration.contract == SIGNATURES_OF
     own = parameters(function)
     if not declaration.signature:
         declared = [parameter for parameter in function_parameters(function) or () if parameter.kind not in ANY_NUMBER]
@@ -71,14 +70,11 @@ def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Decla
     declaration = replace(declaration, untested=untested_parameters(declaration, function))
     if called is not function or required_names - _always_given(declaration):
         declaration = replace(declaration, rewrites_calls=True)
-    if not is_attention and declaration.signature:
-        theirs = signature(declaration.signature)
-        adapted: Callable[..., Any] = OtherAdapter(called, theirs, input_names(declaration.contract), own)
-        return _with_their_gaps(declaration, own), adapted
-    if not is_attention:
-        return declaration, called
-    adapted = in_contract_signature(called, declaration.signature or OWN, own, required_names)
-    return _with_their_gaps(declaration, own), adapted
+    if declaration.contract == SIGNATURES_OF:
+        called = in_contract_signature(called, declaration.signature or OWN, own, required_names)
+    elif declaration.signature:
+        called = Adapter(called, signature(declaration.signature), input_names(declaration.contract), own)
+    return _with_their_gaps(declaration, own), called
 
 
 def recognised(contract: str, parameters: Sequence[str], required: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from attnsuite.model import Measurement, Status, faster
 from attnsuite.model.comparison import BETTER, INCONCLUSIVE, MEMORY, TIME, WORSE, Ratio
 from attnsuite.model.faster import MARGIN, judged
 from attnsuite.model.rows import METER_ERROR
-from attnsuite.model.statistics import LEVEL, Interval
+from attnsuite.model.statistics import LEVEL, Interval, rounds_needed
 from attnsuite.results.recorded import MachineRecord
 
 RUNS_DIFFER = "runs of the same code differ, too; `compare --interleaved` times both sides now, `history` finds steps"
@@ -142,7 +142,7 @@ class PairedTimes:
     @property
     def why(self) -> str:
         """Why there is no verdict, or an empty text."""
-        return TOO_FEW_PAIRS if len(self.pairs) < pairs_needed(1, LEVEL) else ""
+        return TOO_FEW_PAIRS if len(self.pairs) < rounds_needed(1) else ""
 
     @property
     def evidence(self) -> float:
@@ -168,12 +168,7 @@ def memories(paired: Sequence[PairedTimes], margin: float = MARGIN) -> list[Rati
 
 def pairs_of(comparisons: int) -> int:
     """The number of pairs of processes for this many comparisons."""
-    return max(FEWEST_PAIRS, pairs_needed(comparisons, LEVEL))
-
-
-def pairs_needed(comparisons: int, level: float) -> int:
-    """The fewest pairs with which one of this many comparisons can lead to a claim."""
-    return math.ceil(1 - math.log2((1 - level) / max(comparisons, 1)))
+    return max(FEWEST_PAIRS, rounds_needed(comparisons))
 
 
 def _summary(rows: Sequence[Measurement]) -> Measurement:

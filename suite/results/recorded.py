@@ -17,7 +17,6 @@ from attnsuite.model import (
     ClaimResult,
     Measurement,
     Outcome,
-    Repetition,
     Run,
     TrainingRow,
     UsageError,
@@ -41,7 +40,7 @@ class MachineRecord:
     """The record of one machine: the newest row of each test, and the runs of the machine.
 
     `runs` are by id, the newest last. `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
-    with a training, `examined` with a claim, each sorted by key. `repeats` are rows of the audit between runs.
+    with a training, `examined` with a claim, each sorted by key.
     """
 
     machine: str
@@ -50,7 +49,6 @@ class MachineRecord:
     measured: tuple[tuple[str, Measurement], ...] = ()
     trained: tuple[tuple[str, TrainingRow], ...] = ()
     examined: tuple[tuple[str, ClaimResult], ...] = ()
-    repeats: tuple[Repetition, ...] = ()
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -106,8 +104,7 @@ def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = la
         if refusals := altered(folder, run):
             raise DamagedFile(Path(refusals[0].path), refusals[0].why)
     outcomes, measurements, trainings, claims = (newest(runs, rows[kind]) for kind in TABLES.values())
-    repeats = tuple(row for _, row in rows["repeats"])
-    return MachineRecord(machine, runs, outcomes, measurements, trainings, claims, repeats)
+    return MachineRecord(machine, runs, outcomes, measurements, trainings, claims)
 
 
 def read(results: Path = RESULTS) -> dict[str, MachineRecord]:

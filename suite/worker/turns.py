@@ -6,8 +6,7 @@ replies with a byte, a length and the bytes of the output.
 
 import socket
 import struct
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
 
 EXCHANGE = "exchange"
 """The verb of a request that has turns before its response."""
@@ -24,27 +23,23 @@ TurnResult = tuple[float, bytearray]
 """Seconds from sending the inputs to the complete reply, and the bytes of the reply."""
 
 
-class TurnHandler(Protocol):
-    """Computes replies to inputs that arrive as bytes."""
+def take_turns(
+    channel: socket.socket,
+    warm: Callable[[], None],
+    input_buffers: Sequence[memoryview],
+    replied: Callable[[bool], Sequence[memoryview]],
+) -> None:
+    """Reply until the end of the turns. An exception is reported to the parent, and propagates.
 
-    def warm(self) -> None:
-        """Prepare for inputs."""
-
-    def input_buffers(self) -> Sequence[memoryview]:
-        """The buffers for the bytes of the inputs."""
-
-    def reply(self, called: bool) -> Sequence[memoryview]:
-        """The bytes of the reply to them; of the last reply unless `called`."""
-
-
-def take_turns(channel: socket.socket, handler: TurnHandler) -> None:
-    """Reply until the end of the turns. An exception is reported to the parent, and propagates."""
+    After `warm` the bytes of the inputs are read into the buffers; `replied` returns the bytes of the reply to them, or
+    of the last reply unless it is given True.
+    """
     while (turn := channel.recv(1)) in (CALL, IDLE):
         try:
-            handler.warm()
+            warm()
             channel.sendall(HEAD.pack(READY, 0))
-            _fill(channel, handler.input_buffers())
-            reply = handler.reply(turn == CALL)
+            _fill(channel, input_buffers)
+            reply = replied(turn == CALL)
         except BaseException:
             channel.sendall(HEAD.pack(FAILED, 0))
             raise

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
-from attnsuite.benchmark.race import rounds_needed
 from attnsuite.model.faster import MARGIN, PROCESSES_DIFFER, ROUNDS_DEPEND, VERDICTS, Comparison, compare
-from attnsuite.model.statistics import LEVEL, autocorrelation, exponent, interval
+from attnsuite.model.statistics import LEVEL, autocorrelation, exponent, interval, rounds_needed
 
 unhurried = settings(deadline=None)  # the machine may be busy
 positive = st.floats(1e-9, 1e9)

@@ -9,7 +9,7 @@ from builders import RUN, measured, recorded, without_time
 from msgspec.structs import replace
 from scipy.stats import wilcoxon
 
-from attnsuite.model.statistics import LEVEL
+from attnsuite.model.statistics import LEVEL, rounds_needed
 from attnsuite.results import ratios
 from attnsuite.results.ratios import (
     FEWEST_PAIRS,
@@ -19,7 +19,6 @@ from attnsuite.results.ratios import (
     memories_of_runs,
     memory,
     of_one_run,
-    pairs_needed,
     pairs_of,
     probability,
     signed_rank,
@@ -212,7 +211,7 @@ def test_an_interval_of_too_few_values_has_no_ends():
 
 
 def test_enough_pairs_are_taken_for_all_comparisons_together():
-    assert pairs_needed(1, LEVEL) == 8
+    assert rounds_needed(1) == 8
     assert pairs_of(1) == FEWEST_PAIRS
     assert 2 / 2 ** pairs_of(1000) <= (1 - LEVEL) / 1000
     assert median([pairs_of(20), pairs_of(40)]) > FEWEST_PAIRS

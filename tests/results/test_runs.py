@@ -38,6 +38,7 @@ from attnsuite.model import (
     WorkloadFacts,
 )
 from attnsuite.results import finished_shard, load, machines, open_run
+from attnsuite.results.format import read_rows
 
 TRAINING = TrainingRow("attention/loops", "recall", 0, "cpu", (2.0, 1.0), {"accuracy": 0.5}, config={"epochs": 2})
 CLAIM = ClaimResult(
@@ -56,7 +57,7 @@ def test_rows_of_every_kind_are_read_as_they_were_written(tmp_path):
     assert recorded.measurements == [measurement()]
     assert recorded.learned == [TRAINING]
     assert recorded.claimed == [CLAIM]
-    assert recorded.repeats == (REPEATED,)
+    assert read_rows(tmp_path / MACHINE.name / "r1", "repeats") == [REPEATED]
     assert recorded.run.facts == Facts({"attention": ContractFacts()})
     assert recorded.run.machine == MACHINE
 

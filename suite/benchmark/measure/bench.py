@@ -15,7 +15,7 @@ import torch
 from attnsuite.benchmark.measure import Stopwatch, messages
 from attnsuite.benchmark.measure.call_memory import limit_memory, make_task, measure_call
 from attnsuite.benchmark.measure.ceilings import ceilings
-from attnsuite.benchmark.measure.failures import DishonestTiming, Result, attempt, set_threads
+from attnsuite.benchmark.measure.failures import DishonestTiming, attempt, set_threads
 from attnsuite.benchmark.measure.memory import device_uuid
 from attnsuite.benchmark.measure.messages import BenchReply, Job, Layout, NoResult, Rows, encode
 from attnsuite.benchmark.measure.received_inputs import ReceivedInputs
@@ -31,13 +31,10 @@ BUSY = 0.9
 
 
 class Bench:
-    """A function on the bench, with one prepared task at a time.
+    """A function on the bench, with one prepared task at a time."""
 
-    `alone`: the process is the function's own, and not the suite's.
-    """
-
-    def __init__(self, function: Callable[..., Any], device: str, alone: bool = False, threads: int = 0) -> None:
-        self._function, self._device, self._alone, self._threads = function, device, alone, threads
+    def __init__(self, function: Callable[..., Any], device: str) -> None:
+        self._function, self._device, self._threads = function, device, 0
         self._prepared: tuple[Task, float] | None = None
         """The task, and the seconds of one call of it."""
 
@@ -51,7 +48,8 @@ class Bench:
         act = partial(VERBS[verb], self, **{**arguments, **job})
         if verb == Bench.configure.__name__:
             return encode(act())
-        reply = self._attempt(act)
+        with float32.exact():
+            reply = attempt(act, self._threads)
         if isinstance(reply, NoResult) and verb == Bench.prepare.__name__:
             gc.collect()  # the exception may hold inputs in a reference cycle
         return encode(reply)
@@ -60,8 +58,7 @@ class Bench:
         """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
         self._threads = threads
         set_threads(threads)
-        if self._alone:
-            limit_memory(memory_limit)
+        limit_memory(memory_limit)
         return messages.Acknowledgement()
 
     def prepare(self, job: Job) -> messages.PreparedTask:
@@ -102,7 +99,7 @@ class Bench:
     def exchange(self, channel: socket.socket, inputs: Layout, warm: int) -> messages.ReplyLayout:
         """Call on inputs that arrive over the channel, turn by turn, timed by the benchmark's process."""
         received = ReceivedInputs(self._task[0], inputs, warm)
-        take_turns(channel, received)
+        take_turns(channel, received.warm, received.input_buffers, received.reply)
         return messages.ReplyLayout(received.layout)  # type: ignore[arg-type]  # validated by the benchmark's process
 
     def release(self) -> messages.Acknowledgement:
@@ -139,10 +136,6 @@ class Bench:
     def ceilings(self, dtype: str) -> messages.Ceilings:
         """The rates that the machine reaches in a dtype with this process's threads, without calling the function."""
         return messages.Ceilings(ceilings(dtype, self._device))
-
-    def _attempt(self, act: Callable[[], Result]) -> Result | NoResult:
-        with float32.exact():
-            return attempt(act, self._threads, alone=self._alone)
 
     @property
     def _task(self) -> tuple[Task, float]:
@@ -181,9 +174,9 @@ def begin() -> Callable[[Callable[..., Any], str], Bench]:
     collection pay for it.
     """
     gc.unfreeze()
-    return begin_for_memory()
+    return Bench
 
 
 def begin_for_memory() -> Callable[[Callable[..., Any], str], Bench]:
     """The service of a worker that measures memory."""
-    return partial(Bench, alone=True)
+    return Bench

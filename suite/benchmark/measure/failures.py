@@ -25,18 +25,14 @@ class DishonestTiming(Exception):
     """The function's times would not be those of its computation; the message says why."""
 
 
-def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result | NoResult:
+def attempt(act: Callable[[], Result], threads: int) -> Result | NoResult:
     """The result of `act`, or why it failed. It may change neither PyTorch's default dtype nor its number of threads,
     which is `threads` unless that is 0; changes are undone.
-
-    A KeyboardInterrupt comes from the user and propagates, unless the function is `alone` in its process.
     """
     default, failed = torch.get_default_dtype(), None
     try:
         result = act()
-    except BaseException as error:  # any exception of a submission is its result
-        if isinstance(error, KeyboardInterrupt) and not alone:
-            raise
+    except BaseException as error:  # any exception of a submission is its result; Ctrl-C does not reach its process
         failed = failure(error)
     if changed := changed_threads(threads):
         failed = changed

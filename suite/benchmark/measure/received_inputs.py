@@ -26,7 +26,7 @@ class ReceivedInputs:
         self._task, self._warm = task, warm
         with one_thread():
             self._received = {name: torch.zeros(shape, dtype=DTYPES[dtype]) for name, dtype, shape in inputs}
-            self._input_buffers = [buffer(tensor.flatten()) for tensor in self._received.values()]
+            self.input_buffers = [buffer(tensor.flatten()) for tensor in self._received.values()]
             self._inputs = task.laid(self._received)
             self._moved = [name for name, tensor in self._received.items() if not _shared(tensor, self._inputs[name])]
             """The inputs that the call reads from other memory."""
@@ -43,10 +43,6 @@ class ReceivedInputs:
         """Call the task on its own inputs."""
         for _ in range(self._warm):
             self._task.call(self._task.before() if self._task.before else None)
-
-    def input_buffers(self) -> Sequence[memoryview]:
-        """The buffers that receive the bytes of the inputs."""
-        return self._input_buffers
 
     def reply(self, called: bool) -> Sequence[memoryview]:
         """The bytes of all rows of the output of a call on the inputs; of the last call if not `called`."""

@@ -1,7 +1,6 @@
 """Signatures of other libraries: recognised, adapted to the contract's own call, and named in messages."""
 
 from attnsuite.registry.signatures.layout import Adapter as Adapter
-from attnsuite.registry.signatures.layout import OtherAdapter as OtherAdapter
 from attnsuite.registry.signatures.layout import in_contract_signature as in_contract_signature
 from attnsuite.registry.signatures.layout import with_layout as with_layout
 from attnsuite.registry.signatures.recognition import AmbiguousSignature as AmbiguousSignature

@@ -15,10 +15,12 @@ NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
 HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"
 
 
-class _Adapter:
+class Adapter:
     """A function in the contract's signature: its inputs by position, and the options that `theirs` can express.
 
-    `own` are the function's parameters, None where it takes any.
+    It translates a call of the contract into a call of the function, and its output back. Gradients flow through.
+    `own` are the function's parameters, None where it takes any. NotImplementedError, with the reason, for what the
+    signature cannot express.
     """
 
     def __init__(
@@ -32,14 +34,11 @@ class _Adapter:
         options = [kind(name, kind.KEYWORD_ONLY, default=None) for name in theirs.takes(self.own)]
         self.__signature__ = inspect.Signature([*positional, *options])
 
-
-class Adapter(_Adapter):
-    """Translates a call of the contract into a call of the function, and its output back. Gradients flow through.
-
-    NotImplementedError, with the reason, for what the signature cannot express.
-    """
-
-    def __call__(self, query: Any, key: Any, value: Any, **options: Any) -> Any:
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        options |= zip(self.inputs, inputs, strict=False)
+        if self.signature.call is not None:
+            return self.signature.call(self.function, options, self.own)
+        query, key, value = (options.pop(name) for name in INPUTS)
         call = SignatureCall(query, key, value, options)
         # without the contract's flag, grouped heads are bad input there and valid input in these signatures
         flagless = not self.signature.options.get("enable_gqa", ("",)) and not options.get("enable_gqa")
@@ -52,14 +51,6 @@ class Adapter(_Adapter):
     def with_layout(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """See the function `with_layout`."""
         return with_layout(tensors, self.signature)
-
-
-class OtherAdapter(_Adapter):
-    """The same for a signature of another contract."""
-
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
-        assert self.signature.call is not None
-        return self.signature.call(self.function, {**dict(zip(self.inputs, inputs, strict=True)), **options}, self.own)
 
 
 def in_contract_signature(

@@ -38,7 +38,9 @@ Function = Callable[..., Any]
 
 def bench_of(function: Function, threads: int = 0) -> Bench:
     """A bench in this process."""
-    return Bench(function, "cpu", threads=threads)
+    bench = Bench(function, "cpu")
+    bench._threads = threads
+    return bench
 
 
 def ask(bench: Bench | Function, kind: type[AnyReply], verb: str, **arguments: Any) -> AnyReply | NoResult:
@@ -119,14 +121,6 @@ def test_what_a_function_raises_is_the_answer(
     assert isinstance(failed, NoResult)
     assert failed.status == status
     assert detail is None or failed.detail == detail
-
-
-def test_a_user_s_interrupt_is_no_answer() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        prepare(raises(KeyboardInterrupt()))
-
-    alone = Bench(raises(KeyboardInterrupt()), "cpu", alone=True)
-    assert prepare(alone) == NoResult(Status.ERROR, "KeyboardInterrupt"), "in a process of its own it is its own"
 
 
 def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure() -> None:

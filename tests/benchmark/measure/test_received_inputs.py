@@ -34,7 +34,7 @@ def handed_to(function: Any, direction: str = "forward", dtype: str = "float32",
 
 
 def give(handed: ReceivedInputs, inputs: Mapping[str, Tensor]) -> None:
-    for place, tensor in zip(handed.input_buffers(), inputs.values(), strict=True):
+    for place, tensor in zip(handed.input_buffers, inputs.values(), strict=True):
         place[:] = buffer(tensor.flatten())
 
 
