@@ -101,7 +101,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3800,
-    "contracts": 22680,
+    "contracts": 22360,
     "registry": 5570,
     "worker": 3630,
     "machine": 650,

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases.contract import Mutant
-from attnsuite.cases.mutants import StepChange, Stepwise, reads_in_memory_order, remembers_tensors, reuses_output
+from attnsuite.cases.mutants import Mutation, StepChange, Stepwise, careless_mutants, mutants
 
 Function = Callable[..., Any]
 Step = TypeVar("Step", bound=Function)
@@ -143,14 +143,10 @@ class Steps(Stepwise):
         return validated  # type: ignore[return-value]
 
 
-def usual_mutants(steps: type[Steps]) -> list[Mutant]:
-    """The mistakes of any computation: strides ignored, leftovers of an earlier call, too little precision."""
-    return [
-        reads_in_memory_order(steps()),
-        reuses_output(steps()),
-        remembers_tensors(steps()),
-        *imprecise_mutants(steps),
-    ]
+def all_mutants(steps: type[Steps], *, exact: bool = False, **by_step: Mapping[str, Mutation]) -> list[Mutant]:
+    """The mutants of a table, careless ones, and imprecise ones unless the computation is exact."""
+    precision = [] if exact else imprecise_mutants(steps)
+    return [*careless_mutants(steps()), *precision, *mutants(steps, **by_step)]
 
 
 def imprecise_mutants(steps: type[Steps]) -> list[Mutant]:

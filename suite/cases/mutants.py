@@ -186,6 +186,11 @@ def _fitted(steps: type[Stepwise], step: str, fit: Callable[..., Any], call: Cal
     return mutants(steps, **{step: fit(call, reply)})
 
 
+def careless_mutants(function: Function) -> list[Mutant]:
+    """A correct function that ignores strides, and two that leave something for the next call."""
+    return [reads_in_memory_order(function), reuses_output(function), remembers_tensors(function)]
+
+
 def reads_in_memory_order(function: Function) -> Mutant:
     """A correct function that gets its numbers in the order in which they lie in memory."""
 

@@ -52,25 +52,14 @@ def ignoring(
     }
 
 
-def _scaled_before(attention: Attention, heads: Heads, options: Options) -> Tensor:
-    query, key, value = heads
-    return attention(query / math.sqrt(query.shape[-1]), key, value, **options)
-
-
-def _idle_mask(attention: Attention, heads: Heads, options: Options) -> Tensor:
-    everything = heads[0].new_ones(heads[0].shape[2], heads[1].shape[2], dtype=torch.bool)
-    return attention(*heads, **{"attn_mask": everything, **options})
-
-
-def _with_dropout(attention: Attention, heads: Heads, options: Options) -> Tensor:
-    return attention(*heads, **{"dropout_p": 0.1, **options})
-
-
 CALLS_OF_BACKEND = {
-    "plug_scaled_twice": Mutation("queries are divided by √p before the backend divides by it again", _scaled_before),
-    "plug_given_idle_mask": Mutation("the backend gets a mask that hides nothing", _idle_mask),
-    "plug_given_dropout": Mutation("the backend is called with dropout of 0.1 instead of 0", _with_dropout),
-}
+    "plug_scaled_twice": Mutation("queries are divided by √p before the backend divides by it again",
+        with_arguments(heads=lambda heads: (heads[0] / math.sqrt(heads[0].shape[-1]), *heads[1:]))),
+    "plug_given_idle_mask": Mutation("the backend gets a mask that hides nothing", with_arguments(options=
+        lambda options, heads: {"attn_mask": torch.ones(heads[0].shape[2], heads[1].shape[2]) > 0, **options})),
+    "plug_given_dropout": Mutation("the backend is called with dropout of 0.1 instead of 0",
+        with_arguments(options=lambda options: {"dropout_p": 0.1, **options})),
+}  # fmt: skip
 """Mutants of the step `call_backend`, which calls the backend with heads and options."""
 
 
@@ -116,3 +105,55 @@ READING = {
     )
 }
 """Mutants of the step `read`, which reads a backend's weights."""
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Over the last axis; a row of −∞ alone gives zeros."""
+    if not scores.shape[-1]:
+        return scores.clone()
+    largest = scores.amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)
+    return shares((scores - largest).exp())
+
+
+def shares(terms: Tensor) -> Tensor:
+    """Each number divided by the sum of its row; zeros where that is 0."""
+    total = terms.sum(-1, keepdim=True)
+    return terms / total.masked_fill(total == 0, 1.0)
+
+
+def unguarded(terms: Tensor) -> Tensor:
+    """Each number divided by the sum of its row, which must not be 0."""
+    return terms / terms.sum(-1, keepdim=True)
+
+
+def overflowing(scores: Tensor) -> Tensor:
+    """The mistake of not subtracting the largest score."""
+    return shares(scores.exp())
+
+
+def over_queries(scores: Tensor) -> Tensor:
+    """The mistake of a softmax over the queries."""
+    return softmax(scores.mT).mT
+
+
+def masked(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Scores of −∞ where a query may not attend."""
+    return scores.masked_fill(~allowed, -math.inf)
+
+
+def fill(number: float, *, but_empty_rows: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mistake of another number than −∞ for masked scores; `but_empty_rows` keeps −∞ in rows masked as a whole."""
+
+    def mask(scores: Tensor, allowed: Tensor) -> Tensor:
+        filled = scores.masked_fill(~allowed, number)
+        return filled.masked_fill(~allowed.any(-1, keepdim=True), -math.inf) if but_empty_rows else filled
+
+    return mask
+
+
+OF_MASKS = {
+    "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
+    "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores.clone()),
+    "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
+}
+"""Mutants of a step `mask`, which gets scores and a mask."""

@@ -368,10 +368,6 @@ def _dense(x: Inputs) -> Tensor:
 _plain = attention(_dense)
 
 
-def _positional_only(q: Tensor, k: Tensor, v: Tensor, /, *, attn_mask: Tensor | None = None, **others: Any) -> Any:
-    return _plain(q, k, v, attn_mask=attn_mask, **others)
-
-
 def _in_its_own_dtype(call: AttentionCall) -> Tensor:
     """Products in the half type itself, the softmax in float32."""
     check(call)
@@ -402,11 +398,6 @@ Pair = tuple[Tensor, Tensor]
 """An output, … h l v, and its log-sum-exp, … h l 1, −∞ where no key is visible."""
 Part = Callable[[Tensor, Tensor, Tensor], Pair]
 """The result of some keys, of their scores, values and dropout's multipliers."""
-
-
-def _by_sigmoid(x: Tensor) -> Tensor:
-    """tanh(x) as 2σ(2x) − 1: Triton has no tanh."""
-    return 2 * torch.sigmoid(2 * x) - 1
 
 
 def _by_lse(scores: Tensor, value: Tensor, keep: Tensor) -> Pair:
@@ -483,7 +474,13 @@ WITH_LSE: dict[str, tuple[str, Callable[[AttentionCall], Any]]] = {
     name: (says, partial(_with_lse, part=part, tanh=tanh, join=join))
     for name, says, part, tanh, join in (
         ("lse_in_two_passes", "exp(score − lse); sinks by σ(lse − sink)", _by_lse, torch.tanh, _by_share),
-        ("lse_from_base_2", "powers of two; tanh by σ; a sink as a part", _in_base_2, _by_sigmoid, _as_a_part),
+        (
+            "lse_from_base_2",
+            "powers of two; tanh(x) as 2σ(2x) − 1, as in Triton; a sink as a part",
+            _in_base_2,
+            lambda x: 2 * torch.sigmoid(2 * x) - 1,
+            _as_a_part,
+        ),
         ("lse_by_logaddexp", "parts merged by logaddexp; a sink as a part", _by_logaddexp, torch.tanh, _as_a_part),
     )
 }
@@ -498,7 +495,11 @@ def variants() -> list[Variant]:
         *(Variant(name, says, attention(core)) for name, (says, core) in (STYLES | MAXIMA).items()),
         Variant("float64_inside", "everything is computed in float64", wide),
         Variant("in_its_own_dtype", "multiplies half types in their own dtype", own),
-        Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
+        Variant(
+            "positional_only",
+            "query, key and value by position only, under other names",
+            lambda q, k, v, /, *, attn_mask=None, **others: _plain(q, k, v, attn_mask=attn_mask, **others),
+        ),
         Variant("no_options", "takes query, key and value alone", lambda query, key, value: _plain(query, key, value)),
     ]
     return sorted([*usual, *further], key=lambda variant: variant.name)

@@ -34,10 +34,10 @@ from torch.nn import functional
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.changes import repeated_beyond, turned
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants, widened
 from attnsuite.cases.documented import CasePair, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError
@@ -184,55 +184,52 @@ def _items_apart(x: Tensor, y: Tensor, *others: Tensor, **options: Any) -> Tenso
 
 
 CONTROLS = {"correct": Residual()}
-MUTANTS = [
-    *usual_mutants(Residual),
-    *mutants(
-        Residual,
-        whole={
-            "over_positions": Mutation("positions are normalised instead of features where the two axes have one size",
-                lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options))),
-            "items_apart": Mutation("batch normalisation handles the positions of each item separately", _items_apart,
-                "documents, E38"),
-            "always_layer": Mutation("layer normalisation, whatever norm says",
-                with_arguments(norm=lambda norm: "layer")),
-            "broadcasts": Mutation("y, weight and bias may broadcast",
-                with_arguments(y=lambda y, x: y.expand_as(x), weight=lambda weight, x: weight.expand(x.shape[-1]),
-                bias=lambda bias, x: bias.expand(x.shape[-1]))),
-            "fixed_eps_in_layer": _fixed_eps("layer"),
-            "fixed_eps_in_batch": _fixed_eps("batch"),
-        },
-        add={
-            "no_residual": Mutation("the residual is left out: only y is normalised", lambda x, y: y.clone()),
-            "repeats_position_beyond_128": Mutation("positions beyond the 128th repeat the 128th",
-                with_result(repeated_beyond(128, -2))),
-        },
-        gather={"rows_of_a_matrix": Mutation("batch normalisation of a matrix normalises its rows",
-            lambda total: Residual.gather(total) if total.dim() > 2 else total)},
-        mean={"rms_norm": Mutation("root mean square normalisation: no mean is subtracted",
-            lambda rows: torch.zeros_like(rows[..., :1]), "arXiv 1910.07467")},
-        variance={
-            "unbiased_variance": Mutation("the variance is divided by the count minus one",
-                lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1)),
-            "cancelling_variance": Mutation("the variance is E[x²] − E[x]², which cancels where the mean is large",
-                lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0)),
-            "overflowing_squares": Mutation("squares are summed in the dtype: float16 overflows", lambda rows, mean:
-                (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype), dtypes=("float16",)),
-        },
-        root={
-            "eps_of_a_millionth": Mutation("eps is 10⁻⁶ instead of 10⁻⁵",
-                with_arguments(eps=lambda eps: 1e-6 if eps == 1e-5 else eps), dtypes=("float32", "float64")),
-            "eps_outside": Mutation("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
-            "fixed_eps": Mutation("eps is ignored: it is always 10⁻⁵", with_arguments(eps=lambda eps: 1e-5)),
-            "no_eps": Mutation("there is no eps: equal features give NaN", with_arguments(eps=lambda eps: 0.0)),
-        },
-        finish={
-            "no_weight": Mutation("the weight is left out", lambda normalised, weight, bias, total: normalised + bias),
-            "no_bias": Mutation("the bias is left out", lambda normalised, weight, bias, total: normalised * weight),
-            "leaves_features_beyond_1024": Mutation("features beyond the 1,024th are not normalised",
-                with_result(lambda output, total: torch.cat([output[..., :1024], total[..., 1024:]], -1))),
-        },
-    ),
-]  # fmt: skip
+MUTANTS = all_mutants(
+    Residual,
+    whole={
+        "over_positions": Mutation("positions are normalised instead of features where the two axes have one size",
+            lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options))),
+        "items_apart": Mutation("batch normalisation handles the positions of each item separately", _items_apart,
+            "documents, E38"),
+        "always_layer": Mutation("layer normalisation, whatever norm says",
+            with_arguments(norm=lambda norm: "layer")),
+        "broadcasts": Mutation("y, weight and bias may broadcast",
+            with_arguments(y=lambda y, x: y.expand_as(x), weight=lambda weight, x: weight.expand(x.shape[-1]),
+            bias=lambda bias, x: bias.expand(x.shape[-1]))),
+        "fixed_eps_in_layer": _fixed_eps("layer"),
+        "fixed_eps_in_batch": _fixed_eps("batch"),
+    },
+    add={
+        "no_residual": Mutation("the residual is left out: only y is normalised", lambda x, y: y.clone()),
+        "repeats_position_beyond_128": Mutation("positions beyond the 128th repeat the 128th",
+            with_result(repeated_beyond(128, -2))),
+    },
+    gather={"rows_of_a_matrix": Mutation("batch normalisation of a matrix normalises its rows",
+        lambda total: Residual.gather(total) if total.dim() > 2 else total)},
+    mean={"rms_norm": Mutation("root mean square normalisation: no mean is subtracted",
+        lambda rows: torch.zeros_like(rows[..., :1]), "arXiv 1910.07467")},
+    variance={
+        "unbiased_variance": Mutation("the variance is divided by the count minus one",
+            lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1)),
+        "cancelling_variance": Mutation("the variance is E[x²] − E[x]², which cancels where the mean is large",
+            lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0)),
+        "overflowing_squares": Mutation("squares are summed in the dtype: float16 overflows", lambda rows, mean:
+            (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype), dtypes=("float16",)),
+    },
+    root={
+        "eps_of_a_millionth": Mutation("eps is 10⁻⁶ instead of 10⁻⁵",
+            with_arguments(eps=lambda eps: 1e-6 if eps == 1e-5 else eps), dtypes=("float32", "float64")),
+        "eps_outside": Mutation("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
+        "fixed_eps": Mutation("eps is ignored: it is always 10⁻⁵", with_arguments(eps=lambda eps: 1e-5)),
+        "no_eps": Mutation("there is no eps: equal features give NaN", with_arguments(eps=lambda eps: 0.0)),
+    },
+    finish={
+        "no_weight": Mutation("the weight is left out", lambda normalised, weight, bias, total: normalised + bias),
+        "no_bias": Mutation("the bias is left out", lambda normalised, weight, bias, total: normalised * weight),
+        "leaves_features_beyond_1024": Mutation("features beyond the 1,024th are not normalised",
+            with_result(lambda output, total: torch.cat([output[..., :1024], total[..., 1024:]], -1))),
+    },
+)  # fmt: skip
 
 
 def _library(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5) -> Tensor:

@@ -26,10 +26,10 @@ from torch.nn import functional
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.changes import first_for_all, only_first, repeated_beyond, swapped_where_equal, turned
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, bias_first, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants, bias_first, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, with_arguments, with_result
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError
@@ -132,55 +132,49 @@ class Patches(Steps):
 
 
 CONTROLS = {"correct": Patches()}
-MUTANTS = [
-    *usual_mutants(Patches),
-    *mutants(
-        Patches,
-        whole={
-            "crops": Mutation("pixels beyond the last whole patch are cropped", with_arguments(image=lambda image,
-                weight: image[..., : max(1, image.shape[2] // weight.shape[2]) * weight.shape[2],
-                : max(1, image.shape[3] // weight.shape[3]) * weight.shape[3]]), "documents, E40"),
-            "transposed_image": Mutation("rows and columns of a square image are swapped",
-                with_arguments(image=turned)),
-            "swapped_items_and_channels": Mutation("items and channels are swapped where the two axes have one size",
-                with_arguments(image=swapped_where_equal(rank=4))),
-            "channels_last": Mutation("the weight's channels come last",
-                with_arguments(weight=lambda weight: weight.permute(0, 2, 3, 1).reshape(weight.shape))),
-            "broadcasts_bias": Mutation("a bias with one entry is broadcast",
-                with_arguments(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias)),
-        },
-        cut={
-            "first_channel_only": Mutation("only the first channel is read", with_arguments(
-                image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)), "documents, E41"),
-        },
-        order={
-            "column_by_column": Mutation("patches run column by column",
-                with_arguments(cut=lambda cut: cut.transpose(1, 2))),
-            "patches_of_first_item": Mutation("the first item's patches serve all items",
-                with_arguments(cut=first_for_all())),
-            "repeats_patch_beyond_128": Mutation("patches beyond the 128th repeat the 128th",
-                with_result(repeated_beyond(128, -2))),
-        },
-        map={
-            "no_bias": Mutation("the bias is left out", lambda patches, weight, bias: patches @ weight.mT),
-            "drops_pixels_beyond_256": Mutation("pixels beyond the 256th of a patch are left out",
-                with_arguments(patches=only_first(256, -1), weight=only_first(256, -1))),
-            "features_first": Mutation(
-                "features come before patches where the two axes have one size, as a convolution returns them",
-                with_result(turned)),
-        },
-    ),
-]  # fmt: skip
-
-
-def _convolution(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return functional.conv2d(image, weight, bias, stride=weight.shape[-1]).flatten(2).mT.contiguous()
+MUTANTS = all_mutants(
+    Patches,
+    whole={
+        "crops": Mutation("pixels beyond the last whole patch are cropped", with_arguments(image=lambda image,
+            weight: image[..., : max(1, image.shape[2] // weight.shape[2]) * weight.shape[2],
+            : max(1, image.shape[3] // weight.shape[3]) * weight.shape[3]]), "documents, E40"),
+        "transposed_image": Mutation("rows and columns of a square image are swapped",
+            with_arguments(image=turned)),
+        "swapped_items_and_channels": Mutation("items and channels are swapped where the two axes have one size",
+            with_arguments(image=swapped_where_equal(rank=4))),
+        "channels_last": Mutation("the weight's channels come last",
+            with_arguments(weight=lambda weight: weight.permute(0, 2, 3, 1).reshape(weight.shape))),
+        "broadcasts_bias": Mutation("a bias with one entry is broadcast",
+            with_arguments(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias)),
+    },
+    cut={
+        "first_channel_only": Mutation("only the first channel is read", with_arguments(
+            image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)), "documents, E41"),
+    },
+    order={
+        "column_by_column": Mutation("patches run column by column",
+            with_arguments(cut=lambda cut: cut.transpose(1, 2))),
+        "patches_of_first_item": Mutation("the first item's patches serve all items",
+            with_arguments(cut=first_for_all())),
+        "repeats_patch_beyond_128": Mutation("patches beyond the 128th repeat the 128th",
+            with_result(repeated_beyond(128, -2))),
+    },
+    map={
+        "no_bias": Mutation("the bias is left out", lambda patches, weight, bias: patches @ weight.mT),
+        "drops_pixels_beyond_256": Mutation("pixels beyond the 256th of a patch are left out",
+            with_arguments(patches=only_first(256, -1), weight=only_first(256, -1))),
+        "features_first": Mutation(
+            "features come before patches where the two axes have one size, as a convolution returns them",
+            with_result(turned)),
+    },
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
-        Variant("convolution", "torch's conv2d", widened(Patches, _convolution)),
+        Variant("convolution", "torch's conv2d", widened(Patches, lambda image, weight, bias:
+            functional.conv2d(image, weight, bias, stride=weight.shape[-1]).flatten(2).mT.contiguous())),
         Variant("bias_first", "the bias first", Patches(map=lambda x, weight, bias: bias_first(x, weight.mT, bias))),
         Variant("float64", "everything in float64", Patches(wide=lambda image: torch.float64)),
     ]  # fmt: skip

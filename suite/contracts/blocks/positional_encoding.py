@@ -32,10 +32,10 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Case, Reply, Variant, declare
 from attnsuite.cases.changes import first_for_all, rounded, turned
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, at_sizes, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, at_sizes, formula, with_arguments, with_result
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import LIBRARY, WithError
@@ -165,56 +165,53 @@ def _written_base(call: Call, reply: Reply) -> list[str]:
 
 
 CONTROLS = {"correct": Encoding()}
-MUTANTS = [
-    *usual_mutants(Encoding),
-    *mutants(
-        Encoding,
-        check={"accepts_negative_offset": Mutation("a negative offset is accepted",
-            with_arguments(arguments=lambda arguments: {**arguments, "offset": abs(arguments["offset"])}))},
-        positions={
-            "counts_from_one": Mutation("positions are counted from 1", with_result(lambda positions: positions + 1)),
-            "ignores_offset": Mutation("the offset is ignored", with_arguments(offset=lambda offset: 0),
-                "documents, E36"),
-            "one_position_for_all": Mutation("all vectors have the first one's position", with_result(first_for_all()),
-                "pytorch/examples issue 1178"),
-            "ends_at_1000": Mutation("positions beyond the 1,000th repeat the 1,000th",
-                with_result(lambda positions: positions.clamp_max(999)), "documents, E33"),
-            "wraps_at_5000": Mutation("positions are taken modulo 5,000, the length of a table",
-                with_result(lambda positions: positions % 5000), "PyTorch's tutorial"),
-        },
-        exponents={
-            "half_exponents": Mutation("exponents are j/e instead of 2j/e",
-                with_result(lambda exponents: exponents / 2)),
-            "own_exponents_of_cosines": Mutation("a cosine has the exponent (2j + 1)/e, not that of its sine",
-                lambda width: torch.arange(width, dtype=torch.float64) / width),
-        },
-        angles={
-            **at_sizes("fixed_base_{}", "the base is always {}",
-                lambda base: with_arguments(base=lambda _: float(base)), "10000", fit=_written_base),
-            "float32_angles": Mutation("angles are computed in float32 for float64", lambda positions, exponents, base:
-                positions.float() / base ** exponents.float(), "documents, 11.6", ("float64",)),
-            "float32_angles_by_logarithm": Mutation(
-                "angles are computed in float32 for float64, by exponentials of logarithms",
-                lambda positions, exponents, base: positions.float() * (exponents.float() * -math.log(base)).exp(),
-                "PyTorch's tutorial", ("float64",)),
-            "half_angles": Mutation("angles are rounded to float16", with_result(rounded(torch.float16)),
-                dtypes=("float32", "float16")),
-        },
-        interleave={
-            "cosines_first": Mutation("cosines come first, sines second",
-                lambda angles: _alternating(angles.cos(), angles.sin()), "documents, E32"),
-            "odd_ends_with_cosine": Mutation("an odd width ends with a cosine", with_result(lambda encoding, angles:
-                torch.cat([encoding[:, :-1], angles[:, -1:].cos()], 1) if angles.shape[1] % 2 else encoding)),
-        },
-        add={
-            "scales_x": Mutation("x is multiplied by √e", with_arguments(x=lambda x: x * math.sqrt(x.shape[-1])),
-                "documents, E32"),
-            "encoding_alone": Mutation("x is not added", lambda x, encoding: encoding.expand_as(x).clone()),
-            "transposed_encoding": Mutation("positions and features are swapped where the two axes have one size",
-                with_arguments(encoding=turned)),
-        },
-    ),
-]  # fmt: skip
+MUTANTS = all_mutants(
+    Encoding,
+    check={"accepts_negative_offset": Mutation("a negative offset is accepted",
+        with_arguments(arguments=lambda arguments: {**arguments, "offset": abs(arguments["offset"])}))},
+    positions={
+        "counts_from_one": Mutation("positions are counted from 1", with_result(lambda positions: positions + 1)),
+        "ignores_offset": Mutation("the offset is ignored", with_arguments(offset=lambda offset: 0),
+            "documents, E36"),
+        "one_position_for_all": Mutation("all vectors have the first one's position", with_result(first_for_all()),
+            "pytorch/examples issue 1178"),
+        "ends_at_1000": Mutation("positions beyond the 1,000th repeat the 1,000th",
+            with_result(lambda positions: positions.clamp_max(999)), "documents, E33"),
+        "wraps_at_5000": Mutation("positions are taken modulo 5,000, the length of a table",
+            with_result(lambda positions: positions % 5000), "PyTorch's tutorial"),
+    },
+    exponents={
+        "half_exponents": Mutation("exponents are j/e instead of 2j/e",
+            with_result(lambda exponents: exponents / 2)),
+        "own_exponents_of_cosines": Mutation("a cosine has the exponent (2j + 1)/e, not that of its sine",
+            lambda width: torch.arange(width, dtype=torch.float64) / width),
+    },
+    angles={
+        **at_sizes("fixed_base_{}", "the base is always {}",
+            lambda base: with_arguments(base=lambda _: float(base)), "10000", fit=_written_base),
+        "float32_angles": Mutation("angles are computed in float32 for float64", lambda positions, exponents, base:
+            positions.float() / base ** exponents.float(), "documents, 11.6", ("float64",)),
+        "float32_angles_by_logarithm": Mutation(
+            "angles are computed in float32 for float64, by exponentials of logarithms",
+            lambda positions, exponents, base: positions.float() * (exponents.float() * -math.log(base)).exp(),
+            "PyTorch's tutorial", ("float64",)),
+        "half_angles": Mutation("angles are rounded to float16", with_result(rounded(torch.float16)),
+            dtypes=("float32", "float16")),
+    },
+    interleave={
+        "cosines_first": Mutation("cosines come first, sines second",
+            lambda angles: _alternating(angles.cos(), angles.sin()), "documents, E32"),
+        "odd_ends_with_cosine": Mutation("an odd width ends with a cosine", with_result(lambda encoding, angles:
+            torch.cat([encoding[:, :-1], angles[:, -1:].cos()], 1) if angles.shape[1] % 2 else encoding)),
+    },
+    add={
+        "scales_x": Mutation("x is multiplied by √e", with_arguments(x=lambda x: x * math.sqrt(x.shape[-1])),
+            "documents, E32"),
+        "encoding_alone": Mutation("x is not added", lambda x, encoding: encoding.expand_as(x).clone()),
+        "transposed_encoding": Mutation("positions and features are swapped where the two axes have one size",
+            with_arguments(encoding=turned)),
+    },
+)  # fmt: skip
 
 
 def _by_logarithms(positions: Tensor, exponents: Tensor, base: float) -> Tensor:

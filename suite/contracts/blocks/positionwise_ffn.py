@@ -28,10 +28,10 @@ from torch.nn.functional import gelu
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.changes import first_for_all, only_first, repeated_beyond, turned
-from attnsuite.cases.computations import Axes, Steps, backwards, linear, usual_mutants
+from attnsuite.cases.computations import Axes, Steps, all_mutants, backwards, linear
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, with_arguments, with_result
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError
@@ -126,46 +126,43 @@ class Network(Steps):
 
 
 CONTROLS = {"correct": Network()}
-MUTANTS = [
-    *usual_mutants(Network),
-    *mutants(
-        Network,
-        whole={
-            "swapped_biases": Mutation("the biases are swapped where they have one width",
-                with_arguments(b1=lambda b1, b2: b2 if b1.shape == b2.shape else b1,
-                b2=lambda b2, b1: b1 if b1.shape == b2.shape else b2)),
-            "broadcasts_bias": Mutation("a bias of one number is broadcast",
-                with_arguments(b1=lambda b1, w1: b1.expand(w1.shape[1]) if b1.numel() == 1 else b1)),
-            "accepts_any_activation": Mutation("an unknown activation is taken for GELU",
-                with_arguments(activation=lambda activation: activation if activation == "relu" else "gelu")),
-        },
-        first={
-            "no_first_bias": Mutation("the first bias is left out", lambda x, w1, b1: x @ w1),
-            "transposed_first": Mutation("w1 is transposed where it is square", with_arguments(w1=turned)),
-            "positions_of_first_item": Mutation("the first item serves all items",
-                with_arguments(x=first_for_all(from_rank=3))),
-            "repeats_position_beyond_128": Mutation("positions beyond the 128th get the result of the 128th",
-                with_result(repeated_beyond(128, -2))),
-        },
-        relu={
-            "linear": Mutation("there is no activation", torch.clone, "documents, E5"),
-            "cut_at_six": Mutation("ReLU is cut off at 6", lambda x: x.clamp(0, 6)),
-        },
-        gelu={
-            "tanh_gelu": Mutation("GELU is taken in its tanh form", lambda x: gelu(x, approximate="tanh"),
-                "documents, E45", ("float32", "float64")),
-            "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
-            "quick_gelu": Mutation("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
-        },
-        second={
-            "no_second_bias": Mutation("the second bias is left out", lambda x, w2, b2: x @ w2),
-            "rectified_output": Mutation("the output is rectified too", with_result(torch.relu)),
-            "transposed_second": Mutation("w2 is transposed where it is square", with_arguments(w2=turned)),
-            "drops_hidden_beyond_256": Mutation("hidden numbers beyond the 256th are left out",
-                with_arguments(hidden=only_first(256, -1), w2=only_first(256, 0))),
-        },
-    ),
-]  # fmt: skip
+MUTANTS = all_mutants(
+    Network,
+    whole={
+        "swapped_biases": Mutation("the biases are swapped where they have one width",
+            with_arguments(b1=lambda b1, b2: b2 if b1.shape == b2.shape else b1,
+            b2=lambda b2, b1: b1 if b1.shape == b2.shape else b2)),
+        "broadcasts_bias": Mutation("a bias of one number is broadcast",
+            with_arguments(b1=lambda b1, w1: b1.expand(w1.shape[1]) if b1.numel() == 1 else b1)),
+        "accepts_any_activation": Mutation("an unknown activation is taken for GELU",
+            with_arguments(activation=lambda activation: activation if activation == "relu" else "gelu")),
+    },
+    first={
+        "no_first_bias": Mutation("the first bias is left out", lambda x, w1, b1: x @ w1),
+        "transposed_first": Mutation("w1 is transposed where it is square", with_arguments(w1=turned)),
+        "positions_of_first_item": Mutation("the first item serves all items",
+            with_arguments(x=first_for_all(from_rank=3))),
+        "repeats_position_beyond_128": Mutation("positions beyond the 128th get the result of the 128th",
+            with_result(repeated_beyond(128, -2))),
+    },
+    relu={
+        "linear": Mutation("there is no activation", torch.clone, "documents, E5"),
+        "cut_at_six": Mutation("ReLU is cut off at 6", lambda x: x.clamp(0, 6)),
+    },
+    gelu={
+        "tanh_gelu": Mutation("GELU is taken in its tanh form", lambda x: gelu(x, approximate="tanh"),
+            "documents, E45", ("float32", "float64")),
+        "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
+        "quick_gelu": Mutation("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
+    },
+    second={
+        "no_second_bias": Mutation("the second bias is left out", lambda x, w2, b2: x @ w2),
+        "rectified_output": Mutation("the output is rectified too", with_result(torch.relu)),
+        "transposed_second": Mutation("w2 is transposed where it is square", with_arguments(w2=turned)),
+        "drops_hidden_beyond_256": Mutation("hidden numbers beyond the 256th are left out",
+            with_arguments(hidden=only_first(256, -1), w2=only_first(256, 0))),
+    },
+)  # fmt: skip
 
 
 def variants() -> list[Variant]:

@@ -35,9 +35,9 @@ from torch import Tensor
 
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.changes import repeated_beyond, rounded
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants, widened
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, with_arguments, with_result
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.blocks.positional_encoding import angles
 from attnsuite.judging.running_error import LIBRARY, WithError, concatenated
@@ -129,34 +129,31 @@ class Rotation(Steps):
 HALVES = Rotation(split=lambda x: x.chunk(2, -1), join=lambda first, second: torch.cat([first, second], -1))
 """Pairs feature j with feature j + e/2."""
 CONTROLS = {"correct": Rotation()}
-MUTANTS = [
-    *usual_mutants(Rotation),
-    *mutants(
-        Rotation,
-        whole={
-            "pairs_halves": Mutation(
-                "feature j is paired with feature j + e/2 instead of its neighbour; if that is meant, declare "
-                'conventions={"pairs": "halves"}', HALVES,
-                "transformers and Meta's Llama, whose weights are permuted between the two"),
-            "accepts_odd_width": Mutation("the last feature of an odd width is cut off",
-                with_arguments(x=lambda x: x[..., : x.shape[-1] // 2 * 2])),
-        },
-        positions={
-            "ignores_offset": Mutation("the offset is ignored", with_arguments(offset=lambda offset: 0)),
-            "ends_at_2048": Mutation("positions beyond the 2,048th repeat it, as in a table",
-                with_result(lambda x: x.clamp_max(2047))),
-        },
-        exponents={"half_exponents": Mutation("exponents are j/e instead of 2j/e", with_result(lambda x: x / 2))},
-        angles={
-            "fixed_base": Mutation("the base is always 10,000", with_arguments(base=lambda base: 10000.0)),
-            "half_angles": Mutation("angles are rounded to bfloat16", with_result(rounded(torch.bfloat16)),
-                "transformers pull 29285"),
-        },
-        join={"repeats_position_beyond_1024": Mutation("positions of a call beyond the 1,024th get its result",
-            with_result(repeated_beyond(1024, -2)))},
-        rotate={"rotates_backwards": Mutation("pairs are rotated backwards", with_arguments(angles=torch.neg))},
-    ),
-]  # fmt: skip
+MUTANTS = all_mutants(
+    Rotation,
+    whole={
+        "pairs_halves": Mutation(
+            "feature j is paired with feature j + e/2 instead of its neighbour; if that is meant, declare "
+            'conventions={"pairs": "halves"}', HALVES,
+            "transformers and Meta's Llama, whose weights are permuted between the two"),
+        "accepts_odd_width": Mutation("the last feature of an odd width is cut off",
+            with_arguments(x=lambda x: x[..., : x.shape[-1] // 2 * 2])),
+    },
+    positions={
+        "ignores_offset": Mutation("the offset is ignored", with_arguments(offset=lambda offset: 0)),
+        "ends_at_2048": Mutation("positions beyond the 2,048th repeat it, as in a table",
+            with_result(lambda x: x.clamp_max(2047))),
+    },
+    exponents={"half_exponents": Mutation("exponents are j/e instead of 2j/e", with_result(lambda x: x / 2))},
+    angles={
+        "fixed_base": Mutation("the base is always 10,000", with_arguments(base=lambda base: 10000.0)),
+        "half_angles": Mutation("angles are rounded to bfloat16", with_result(rounded(torch.bfloat16)),
+            "transformers pull 29285"),
+    },
+    join={"repeats_position_beyond_1024": Mutation("positions of a call beyond the 1,024th get its result",
+        with_result(repeated_beyond(1024, -2)))},
+    rotate={"rotates_backwards": Mutation("pairs are rotated backwards", with_arguments(angles=torch.neg))},
+)  # fmt: skip
 
 
 def _complex(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, cat
 from torch.nn.functional import pad
 
 from attnsuite.cases.computations import Steps
 from attnsuite.cases.mutants import formula
-from attnsuite.contracts.shared import Attention, through_identity
-from attnsuite.contracts.softmax import masked, unguarded
+from attnsuite.contracts.shared import Attention, Weights, masked, through_identity, unguarded
 
 T = TypeVar("T")
 Config = Mapping[str, Any]
@@ -201,3 +200,80 @@ def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) ->
 def mean_square(x: Tensor) -> Tensor:
     """The mean of the squares over the last axis, … 1."""
     return x.square().mean(-1, keepdim=True)
+
+
+Greedy = Mapping[str, int]
+"""The tokens `begin` and `end`, and the number of `steps`."""
+Run = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""The logits, b t v, for source, lengths and the tokens so far."""
+RunWithWeights = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Weights]]
+"""The same, and the weights of every attention by name, b … t s."""
+
+
+class Translating:
+    """A factory of models that return logits, or choose one token after the other."""
+
+    models: Callable[..., tuple[Run, RunWithWeights]]
+    """The model of a config and weights, and perhaps a backend, and the same with the weights of every attention."""
+
+    def compute(
+        self,
+        config: Mapping[str, Any],
+        weights: Mapping[str, Tensor],
+        *,
+        need_weights: bool = False,
+        greedy: Greedy | None = None,
+        **backend: Any,
+    ) -> Callable[..., Any]:
+        run, run_with_weights = self.models(config, weights, **backend)
+        if greedy is None:
+            return run_with_weights if need_weights else run
+        options = self.check_greedy(greedy, config["target_vocab"])
+        if need_weights:
+            return partial(self.translated_with_weights, run, run_with_weights, options)
+        return partial(self.translated, run, options)
+
+    def translated(self, run: Run, greedy: Greedy, source: Tensor, lengths: Tensor) -> Tensor:
+        """The translation of each source, b steps."""
+        end, steps = greedy["end"], greedy["steps"]
+        tokens = self.first(source.new_zeros(len(source), 1), greedy)
+        for _ in range(self.count(steps)):
+            logits = run(source, lengths, self.read_tokens(tokens))[:, -1]
+            tokens = cat([tokens, self.pick(logits)[:, None]], 1)
+            if self.enough((tokens[:, 1:] == end).any(1)):
+                break
+        return self.cut(tokens[:, 1:], end, steps)
+
+    def translated_with_weights(
+        self, run: Run, run_with_weights: RunWithWeights, greedy: Greedy, source: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Weights]:
+        """The same, and the weights of the steps, zeros behind the end of a translation."""
+        tokens = self.translated(run, greedy, source, lengths)
+        read = pad(tokens[:, :-1], (1, 0), value=greedy["begin"])
+        _, weights = run_with_weights(source, lengths, read)
+        over = pad((tokens == greedy["end"]).cumsum(1)[:, :-1] > 0, (1, 0))  # b t
+        return tokens, {
+            name: rows if name.startswith("encoder") else self.behind(rows, over) for name, rows in weights.items()
+        }
+
+    @staticmethod
+    def check_greedy(greedy: Greedy, vocabulary: int) -> Greedy:
+        """Raise for tokens outside the vocabulary and for less than one step; return the argument."""
+        if not all(0 <= greedy[name] < vocabulary for name in ("begin", "end")) or greedy["steps"] < 1:
+            raise ValueError("a token outside the vocabulary, or less than one step")
+        return greedy
+
+    first = formula(lambda zeros, greedy: zeros + greedy["begin"])
+    count = staticmethod(lambda steps: steps)
+    read_tokens = formula(lambda tokens: tokens)
+    pick = formula(lambda logits: logits.argmax(-1))
+    enough = staticmethod(lambda ended: bool(ended.all()))
+    # the weights of steps, b … t s, with zeros in those behind the end, b t
+    behind = formula(lambda rows, over: rows.masked_fill(over.reshape(len(over), *[1] * (rows.dim() - 3), -1, 1), 0.0))
+
+    @staticmethod
+    def cut(tokens: Tensor, end: int, steps: int) -> Tensor:
+        """All tokens behind the first end token of a row become end tokens, up to `steps`."""
+        padded = pad(tokens, (0, steps - tokens.shape[1]), value=end)
+        behind = (padded == end).cumsum(1) - (padded == end).long() > 0
+        return padded.masked_fill(behind, end)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations
+from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from attnsuite.cases import Mutant
+from attnsuite.cases import Mutant, Variant
 from attnsuite.cases.changes import as_it_lies, filled_beyond, swapped_where_equal, turned
+from attnsuite.cases.computations import Steps, bias_first, linear
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, unless_none, with_arguments, with_result
-from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, check_sentences, mean_square, normalised
+from attnsuite.contracts.models import eager
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_WEIGHTS, READING, Weights
 
 CHECK_WEIGHTS = {
@@ -30,7 +36,7 @@ CHECK_WEIGHTS = {
 def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor | None, ...]:
     source = source.clamp(0, config["source_vocab"] - 1)
     target = None if target is None else target.clamp(0, config["target_vocab"] - 1)
-    return check_sentences(config, source, lengths.clamp(1, source.shape[1]), target)
+    return eager.check_sentences(config, source, lengths.clamp(1, source.shape[1]), target)
 
 
 def _for_all(rows: Tensor, source: Tensor, target: Tensor | None) -> Tensor:
@@ -158,11 +164,81 @@ LAYERS = {
     "add": {"no_residual": Mutation("there are no residual connections", lambda x, y: y)},
     "norm": {
         "rms_norm": Mutation("normalisation does not subtract the mean: RMSNorm",
-            lambda x, weights: x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]),
+            lambda x, weights: x / (eager.mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]),
         "plain_norm": Mutation("normalisation leaves out its weight and bias",
             lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())})),
         "eps_of_a_millionth": Mutation("ε is 10⁻⁶",
-            lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())),
+            lambda x, weights: eager.normalised(x, weights, lambda c: (eager.mean_square(c) + 1e-6).sqrt())),
     },
 }  # fmt: skip
 """Mutants by step."""
+TRANSLATING: dict[str, Mapping[str, Mutation]] = {
+    "check_inputs": CHECK_SENTENCES,
+    "count": {"one_step_less": Mutation("a translation lacks its last step", lambda steps: max(1, steps - 1))},
+    "read_tokens": {"reads_latest_token_alone": Mutation("each step reads only the token before it",
+        lambda tokens: tokens[:, -1:])},
+    "enough": {"stops_with_first_item": Mutation("all translations stop at the end of the first item's",
+        lambda ended: bool(ended[0]))},
+    "behind": {"shows_steps_behind_the_end": Mutation(
+        "the attention weights of steps behind a translation's end are returned", lambda rows, over: rows)},
+    "cut": {
+        "fills_with_zeros": Mutation("zeros follow the end token",
+            with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0))),
+        "as_long_as_needed": Mutation("there are as many columns as the longest translation has tokens",
+            lambda tokens, end, steps: eager.Translating.cut(tokens, end, steps)[:, : tokens.shape[1]]),
+    },
+    "check_greedy": {"clamps_greedy": Mutation(
+        "begin and end tokens outside the vocabulary, and less than one step, are clamped",
+        lambda greedy, vocabulary: {"begin": min(max(greedy["begin"], 0), vocabulary - 1),
+        "end": min(max(greedy["end"], 0), vocabulary - 1), "steps": max(greedy["steps"], 1)})},
+}  # fmt: skip
+"""Mutants of translators, by step."""
+
+
+Replaced = Mapping[str, Callable[..., Any]]
+"""Steps by name."""
+
+
+def _slope_and_offset(x: Tensor, weights: Part) -> Tensor:
+    """x times a slope, plus an offset that contains the mean."""
+    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    slope = weights["weight"] * torch.rsqrt(variance + 1e-5)
+    return x * slope + (weights["bias"] - mean * slope)
+
+
+LIBRARY: Replaced = {
+    "affine": linear,
+    "softmax": lambda scores: scores.softmax(-1),
+    "norm": lambda x, weights: functional.layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"]),
+}
+"""PyTorch's own functions."""
+REORDERED: Replaced = {
+    "wide": Steps.wide,
+    "affine": bias_first,
+    "softmax": lambda scores: scores.mT.softmax(-2).mT,
+    "norm": _slope_and_offset,
+}
+"""Other orders of summation; half types widen to float32."""
+
+
+def variants_of(model: type[Blocks], library: Replaced, reordered: Replaced) -> list[Variant]:
+    """A model by PyTorch's own functions, in other orders, and in float64; both also replace steps of the model."""
+    own = {**LIBRARY, **library}
+    in_float64 = model(**own, wide=lambda numbers: torch.float64)
+    return [
+        Variant("library", "PyTorch's own functions in the dtype itself", model(**own)),
+        Variant("reordered", "biases first, keys as rows", _without_backend(model(**REORDERED, **reordered))),
+        Variant("float64", "PyTorch's own functions in float64", _without_backend(in_float64)),
+    ]
+
+
+def _without_backend(model: Blocks) -> Callable[..., Any]:
+    """The factory without its parameter for a backend, which would get another dtype than that of the weights."""
+
+    def factory(*arguments: Any, **options: Any) -> Any:
+        return model(*arguments, **options)
+
+    parameters = inspect.signature(model).parameters.values()
+    own = [parameter for parameter in parameters if parameter.name not in ("attention", "backend")]
+    factory.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    return factory

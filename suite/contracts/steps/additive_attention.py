@@ -47,12 +47,12 @@ from attnsuite.cases.changes import (
     swapped_where_equal,
     turned,
 )
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_mask, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants, check_mask, widened
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
-from attnsuite.contracts.softmax import OF_MASKS, fill, masked, over_queries, overflowing, softmax
+from attnsuite.contracts.shared import OF_MASKS, fill, masked, over_queries, overflowing, softmax
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.running_error import WithError, concatenated, whichever
 
@@ -232,8 +232,7 @@ class Additive(Steps):
 
 
 CONTROLS = {"correct": Additive()}
-MUTANTS = usual_mutants(Additive)
-MUTANTS += mutants(
+MUTANTS = all_mutants(
     Additive,
     whole={
         "tanh_of_each_term": Mutation("tanh is taken of the query's part and of the key's, and then they are added",

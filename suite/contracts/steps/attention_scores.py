@@ -44,12 +44,12 @@ from torch import Tensor
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
-from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, check_mask, usual_mutants
+from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, all_mutants, check_mask
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
-from attnsuite.contracts.softmax import OF_MASKS, fill, masked
+from attnsuite.contracts.shared import OF_MASKS, fill, masked
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.additive_attention import Mask, random_mask
@@ -316,8 +316,7 @@ def features(query: Tensor, key: Tensor) -> Tensor:
 
 
 CONTROLS = {"correct": Scores()}
-MUTANTS = usual_mutants(Scores)
-MUTANTS += mutants(
+MUTANTS = all_mutants(
     Scores,
     whole={
         "accepts_weights_of_another": Mutation("weights that the function does not take are accepted in silence",

@@ -50,14 +50,13 @@ from torch import Tensor
 from attnsuite.cases import Calls, Case, Conventions, Replies, Variant, declare
 from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
-from attnsuite.cases.computations import Arguments, Sizes, Steps, check_mask, usual_mutants
+from attnsuite.cases.computations import Arguments, Sizes, Steps, all_mutants, check_mask
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention.features.causal import causal_mask
-from attnsuite.contracts.shared import ignoring
-from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
+from attnsuite.contracts.shared import fill, ignoring, masked, shares, softmax, unguarded
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.additive_attention import Mask, random_mask
@@ -352,8 +351,7 @@ PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
 }
 """Where a rule may be forgotten, each in words."""
 CONTROLS = {"correct": Weights()}
-MUTANTS = usual_mutants(Weights)
-MUTANTS += mutants(
+MUTANTS = all_mutants(
     Weights,
     whole={
         **ignoring("attn_mask", "the mask", None, PLACES),

@@ -47,15 +47,11 @@ from torch import Tensor
 
 from attnsuite.cases import COMMON, Case, Variant, declare
 from attnsuite.cases.bad_input import Row
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants
 from attnsuite.cases.documented import CasePair, DocumentedNumbers
 from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.mutants import (
     Mutation,
-    mutants,
-    reads_in_memory_order,
-    remembers_tensors,
-    reuses_output,
     with_arguments,
     with_result,
 )
@@ -252,9 +248,9 @@ class Scoring(Steps):
 
 
 CONTROLS = {"correct": Scoring()}
-MUTANTS = [reads_in_memory_order(Scoring()), reuses_output(Scoring()), remembers_tensors(Scoring())]
-MUTANTS += mutants(
+MUTANTS = all_mutants(
     Scoring,
+    exact=True,
     whole={
         "swapped": Mutation("prediction and reference are swapped",
             lambda ours, theirs, *, k: Scoring()(theirs, ours, k=k)),

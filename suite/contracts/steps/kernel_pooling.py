@@ -46,13 +46,13 @@ from torch import Tensor
 from attnsuite.cases import Case, Variant, declare
 from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import filled_beyond, turned
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants
 from attnsuite.cases.documented import CasePair, DocumentedNumbers
 from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments
+from attnsuite.cases.mutants import Mutation, formula, with_arguments
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
-from attnsuite.contracts.softmax import shares, unguarded
+from attnsuite.contracts.shared import shares, unguarded
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.running_error import WithError, whichever
@@ -274,8 +274,7 @@ class Pooling(Steps):
 
 
 CONTROLS = {"correct": Pooling()}
-MUTANTS = usual_mutants(Pooling)
-MUTANTS += mutants(
+MUTANTS = all_mutants(
     Pooling,
     whole={
         "accepts_negative_width": Mutation("a negative width is taken for its size", with_arguments(width=abs)),

@@ -41,11 +41,11 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Case, Variant, declare
 from attnsuite.cases.changes import first_for_all, repeated_beyond
-from attnsuite.cases.computations import Arguments, Sizes, Steps, usual_mutants
+from attnsuite.cases.computations import Arguments, Sizes, Steps, all_mutants
 from attnsuite.cases.covering import Contradiction, Space, drawn
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.layouts import LayoutCase, scattered
-from attnsuite.cases.mutants import Mutation, StepChange, formula, mutants, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, StepChange, formula, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs
 from attnsuite.judging.running_error import LIBRARY, WithError
 
@@ -257,61 +257,58 @@ def some(rows: slice) -> StepChange:
 
 
 CONTROLS = {"correct": Merge()}
-MUTANTS = [
-    *usual_mutants(Merge),
-    *mutants(
-        Merge,
-        whole={"accepts_fewer_lses": Mutation("outputs without a log-sum-exp are left out",
-            with_arguments(outputs=lambda outputs, lses: outputs[: len(lses)]))},
-        parts={
-            "drops_first_part": Mutation("the first part is left out", some(slice(1, None))),
-            "drops_last_part": Mutation("the last part is left out", some(slice(-1))),
-            "merges_two_parts": Mutation("parts beyond the second are left out", some(slice(2))),
-            "merges_16_parts": Mutation("parts beyond the 16th are left out", some(slice(16))),
-            "lses_of_first_head": Mutation("all heads have the log-sum-exps of the first",
-                lses_by(first_for_all(1, from_rank=3))),
-            "lses_beyond_128": Mutation("queries beyond the 128th have its log-sum-exps",
-                lses_by(lambda logs: repeated_beyond(128, -2)(logs[..., None])[..., 0])),
-            "one_stride_for_both": Mutation("log-sum-exps are read with the strides of the outputs",
-                lses_by(_by_one_stride), "local-inference-lab/vllm pull 17"),
-            "lses_in_half": Mutation("log-sum-exps are rounded to the outputs' dtype",
-                lses_by(lambda logs, outputs: logs.to(outputs.dtype).to(logs.dtype)), dtypes=("bfloat16", "float16")),
-            "counts_empty_part": Mutation("a part without keys counts, as if its log-sum-exp were 0",
-                lses_by(lambda logs: logs.nan_to_num(neginf=0.0)), "sglang pull 22688"),
-            "reads_empty_as_minus_50000": Mutation("−∞ is read as −50,000",
-                lses_by(lambda logs: logs.nan_to_num(neginf=-5e4)), "flashinfer issue 4267"),
+MUTANTS = all_mutants(
+    Merge,
+    whole={"accepts_fewer_lses": Mutation("outputs without a log-sum-exp are left out",
+        with_arguments(outputs=lambda outputs, lses: outputs[: len(lses)]))},
+    parts={
+        "drops_first_part": Mutation("the first part is left out", some(slice(1, None))),
+        "drops_last_part": Mutation("the last part is left out", some(slice(-1))),
+        "merges_two_parts": Mutation("parts beyond the second are left out", some(slice(2))),
+        "merges_16_parts": Mutation("parts beyond the 16th are left out", some(slice(16))),
+        "lses_of_first_head": Mutation("all heads have the log-sum-exps of the first",
+            lses_by(first_for_all(1, from_rank=3))),
+        "lses_beyond_128": Mutation("queries beyond the 128th have its log-sum-exps",
+            lses_by(lambda logs: repeated_beyond(128, -2)(logs[..., None])[..., 0])),
+        "one_stride_for_both": Mutation("log-sum-exps are read with the strides of the outputs",
+            lses_by(_by_one_stride), "local-inference-lab/vllm pull 17"),
+        "lses_in_half": Mutation("log-sum-exps are rounded to the outputs' dtype",
+            lses_by(lambda logs, outputs: logs.to(outputs.dtype).to(logs.dtype)), dtypes=("bfloat16", "float16")),
+        "counts_empty_part": Mutation("a part without keys counts, as if its log-sum-exp were 0",
+            lses_by(lambda logs: logs.nan_to_num(neginf=0.0)), "sglang pull 22688"),
+        "reads_empty_as_minus_50000": Mutation("−∞ is read as −50,000",
+            lses_by(lambda logs: logs.nan_to_num(neginf=-5e4)), "flashinfer issue 4267"),
+    },
+    largest={
+        "empty_gives_nan": Mutation("−∞ is subtracted from −∞ where all parts are empty: NaN",
+            lambda logs: logs.detach().amax(0), "vllm pulls 28181 and 39148, flashinfer issue 4051"),
+        "overflows": Mutation("the largest log-sum-exp is not subtracted before exponentials",
+            with_result(torch.zeros_like)),
+        "first_is_largest": Mutation("the first log-sum-exp is subtracted in place of the largest",
+            lambda logs: logs[0].detach(), "vllm issue 48364"),
+    },
+    powers={"base_2": Mutation(
+        'log-sum-exps are read in base 2; if that is meant, declare conventions={"base": "2"}',
+        lambda logs, largest: torch.exp2(logs - largest), "flashinfer's base among natural ones")},
+    weights={"not_normalised": Mutation("weights are not divided by their sum", lambda powers, total: powers)},
+    lse={
+        "lse_in_base_2": Mutation("the log-sum-exp is returned in base 2",
+            with_result(lambda lse: lse / math.log(2)), "pytorch issue 181645"),
+        "lse_of_mean": Mutation("the log-sum-exp is that of the mean",
+            with_result(lambda lse, powers: lse - math.log(len(powers)))),
+        **{
+            f"{name}_lse_for_empty": Mutation(f"the log-sum-exp of empty parts is {says}",
+                with_result(partial(lambda lse, number: lse.masked_fill(lse == -torch.inf, number), number=number)),
+                source)
+            for name, says, number, source in (
+                ("infinite", "+∞", torch.inf, "flash-attention pull 978"),
+                ("zero", "0", 0.0, "PyTorch's flash kernel on the CPU"),
+                ("finite", "−10³⁰", -1e30, "flashinfer issue 4452"),
+            )
         },
-        largest={
-            "empty_gives_nan": Mutation("−∞ is subtracted from −∞ where all parts are empty: NaN",
-                lambda logs: logs.detach().amax(0), "vllm pulls 28181 and 39148, flashinfer issue 4051"),
-            "overflows": Mutation("the largest log-sum-exp is not subtracted before exponentials",
-                with_result(torch.zeros_like)),
-            "first_is_largest": Mutation("the first log-sum-exp is subtracted in place of the largest",
-                lambda logs: logs[0].detach(), "vllm issue 48364"),
-        },
-        powers={"base_2": Mutation(
-            'log-sum-exps are read in base 2; if that is meant, declare conventions={"base": "2"}',
-            lambda logs, largest: torch.exp2(logs - largest), "flashinfer's base among natural ones")},
-        weights={"not_normalised": Mutation("weights are not divided by their sum", lambda powers, total: powers)},
-        lse={
-            "lse_in_base_2": Mutation("the log-sum-exp is returned in base 2",
-                with_result(lambda lse: lse / math.log(2)), "pytorch issue 181645"),
-            "lse_of_mean": Mutation("the log-sum-exp is that of the mean",
-                with_result(lambda lse, powers: lse - math.log(len(powers)))),
-            **{
-                f"{name}_lse_for_empty": Mutation(f"the log-sum-exp of empty parts is {says}",
-                    with_result(partial(lambda lse, number: lse.masked_fill(lse == -torch.inf, number), number=number)),
-                    source)
-                for name, says, number, source in (
-                    ("infinite", "+∞", torch.inf, "flash-attention pull 978"),
-                    ("zero", "0", 0.0, "PyTorch's flash kernel on the CPU"),
-                    ("finite", "−10³⁰", -1e30, "flashinfer issue 4452"),
-                )
-            },
-            "lse_without_gradient": Mutation("no gradient flows back from the log-sum-exp", with_result(Tensor.detach)),
-        },
-    ),
-]  # fmt: skip
+        "lse_without_gradient": Mutation("no gradient flows back from the log-sum-exp", with_result(Tensor.detach)),
+    },
+)  # fmt: skip
 
 
 def _weight(lse: Tensor, merged: Tensor) -> Tensor:

@@ -51,12 +51,12 @@ from torch import Tensor
 from attnsuite.cases import Calls, Case, CaseWrapper, Conventions, Replies, Reply, Variant, declare
 from attnsuite.cases.bad_input import Row
 from attnsuite.cases.changes import turned
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants
 from attnsuite.cases.computations import widened as in_wider
 from attnsuite.cases.documented import DERIVED, CasePair, DocumentedNumbers
 from attnsuite.cases.expected import WithinBounds, judge
 from attnsuite.cases.formula import Formula, FormulaCase
-from attnsuite.cases.mutants import Mutation, formula, mutants, unless_none, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, formula, unless_none, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -364,7 +364,7 @@ def documented() -> Iterator[Case]:
         yield numeric(linear, quantity, linear.numbers(POSITIONAL), values, of=of)
     inputs, printed = _scalar(scalar.inputs), scalar.expected
     words |= {"loss": "loss", "grad_w_h": "d_w_hh", "grad_w_o": "d_w_qh"}
-    for quantity in printed.keys() & words.keys():
+    for quantity in filter(words.__contains__, printed):
         yield numeric(scalar, quantity, inputs, printed[quantity], of=words[quantity])
     for tau, gradient in printed["truncated_grad_w_h"].items():
         yield numeric(scalar, f"truncated_grad_w_h_{tau}", inputs, gradient, truncate=int(tau))
@@ -515,8 +515,7 @@ def zeros_before(gradients: Tensor, truncate: int) -> Tensor:
 
 
 CONTROLS = {"correct": ThroughTime()}
-MUTANTS = usual_mutants(ThroughTime)
-MUTANTS += mutants(
+MUTANTS = all_mutants(
     ThroughTime,
     whole={
         "accepts_any_quantity": Mutation("an unknown quantity is taken for d_w_hh",

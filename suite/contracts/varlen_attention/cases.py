@@ -50,14 +50,13 @@ ITEMS: list[Case] = [
 
 LENGTHS: list[Case] = [
     *(case(f"sizes/edges_{n}", f"items of {n - 1}, {n} and {n + 1} tokens", (n - 1, n, n + 1), heads=1,
-        dtypes=DTYPES if n < 64 else FAST) for n in (16, 32, 64, 128)),
+        dtypes=DTYPES if n < 64 else FAST) for n in (16, 128)),
     case("sizes/keys_at_edges", "key lengths at the edges of tiles, few queries", (3, 5, 2, 4), (127, 128, 129, 64)),
     case("sizes/queries_at_edges", "query lengths at the edges of tiles, few keys", (127, 128, 129), (3, 5, 2)),
     case("sizes/value_width", "values of another width", value_width=5),
     case("unused/garbage", "NaN behind the last item must not be read", unused=(3, 5)),
     gradients("unused/gradients", "garbage reaches no gradient", unused=(3, 5)),
     case("max_seqlen/larger", "larger than needed", max_seqlen=57),
-    case("max_seqlen/one", "every item has one query", (1, 1, 1), (4, 9, 6), max_seqlen=0),
     case("max_seqlen/causal", "larger than needed, under causal", (4, 9, 2), (9, 9, 6), max_seqlen=40, options=CAUSAL),
 ]  # fmt: skip
 """Lengths at the edges of tiles, uneven ones, and buffers that are longer than all items."""
@@ -68,13 +67,11 @@ FEWER: dict[str, Any] = {"queries": (9, 7, 12), "keys": (4, 6, 3)}
 OPTIONS: list[Case] = [
     case("causal/square", "as many keys as queries", options=CAUSAL),
     case("causal/more_keys", "the last query of each item sees its last key", **MORE, options=CAUSAL),
-    case("causal/fewer_keys", "the first queries of each item see nothing", **FEWER, options=CAUSAL),
     case("causal/one_query", "a lone query sees all keys", (1, 1, 1), (5, 1, 8), options=CAUSAL),
     case("causal/empty", "items without queries or keys", (5, 0, 3, 4), (5, 6, 0, 4), options=CAUSAL),
     case("causal/tiles", "across tiles", (64, 65, 130), heads=1, options=CAUSAL, dtypes=FAST),
     *(case(f"window/{name}", f"a window of {sides} in each item", (9, 14, 5), options={"window": sides})
-        for name, sides in {"left": (3, 0), "right": (0, 3), "both": (2, 4), "unbounded_left": (None, 1),
-            "unbounded_right": (1, None), "own": (0, 0), "wider_than_items": (50, 50)}.items()),
+        for name, sides in {"both": (2, 4), "unbounded_left": (None, 1), "own": (0, 0)}.items()),
     case("window/more_keys", "aligned at the last key of each item", **MORE, options={"window": (2, 1)}),
     case("window/fewer_keys", "queries whose window lies before the keys", **FEWER, options={"window": (2, 1)}),
     case("window/causal", "both hold", (9, 14, 5), options={"window": (3, 2), **CAUSAL}),
@@ -82,7 +79,7 @@ OPTIONS: list[Case] = [
     *(case(f"scale/{name}", f"a scale of {scale}", options={"scale": scale})
         for name, scale in {"given": 0.4, "zero": 0.0, "negative": -0.4}.items()),
     *(case(f"softcap/{name}", f"a soft cap {says} the scores", options={"softcap": cap})
-        for name, cap, says in (("near", 1.5, "near"), ("far", 60.0, "far above"), ("below", 0.2, "far below"))),
+        for name, cap, says in (("near", 1.5, "near"), ("below", 0.2, "far below"))),
     case("softcap/causal", "a cap of scaled scores, under causal", options={"softcap": 1.5, "scale": 0.2, **CAUSAL}),
     gradients("softcap/gradients", "the slope of the cap", options={"softcap": 1.5}),
     case("sinks/drawn", "each head has its own, in each item", sinks=True, heads=5),
@@ -102,7 +99,6 @@ OPTIONS: list[Case] = [
 
 BACKWARD: list[Case] = [
     gradients("gradients/plain", "all three at once"),
-    *(case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
     gradients("gradients/empty", "items without queries or keys", (5, 0, 0, 3, 4), (5, 6, 0, 0, 4)),
     gradients("gradients/no_queries", "keys that no query reads get zeros", (0, 0), (3, 5)),
     gradients("gradients/no_keys", "queries without keys get zeros", (3, 5), (0, 0)),
@@ -117,15 +113,8 @@ BACKWARD: list[Case] = [
 """Gradients stay within their item."""
 
 
-WORDS = {
-    "transposed_heads": "heads first in memory",
-    "column_major": "last axes exchanged in memory",
-    "strided": "every second element",
-    "sliced": "a slice of a larger tensor",
-    "offset": "a view that starts at an odd place",
-}
 LAYOUTS: list[Case] = [
-    *(case(f"layout/{layout}", says, layout=layout) for layout, says in WORDS.items()),
+    case("layout/strided", "every second element", layout="strided"),
     gradients("layout/backward", "strides of the output gradient, too", layout="transposed_heads"),
     case("layout/one_projection", "query, key and value are views of one tensor", change=_one_projection),
     case("layout/one_grouped_projection", "the same with grouped heads", heads=4, key_heads=2, change=_one_projection),

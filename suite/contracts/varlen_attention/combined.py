@@ -13,7 +13,7 @@ from typing import Any
 from attnsuite.cases import Case
 from attnsuite.cases.contract import CoveringArray, LocalMutant
 from attnsuite.cases.covering import Contradiction, Row, Space
-from attnsuite.contracts.attention.cases.combined.levels import DRAWN, MODES
+from attnsuite.contracts.attention.cases.combined import DRAWN, MODES
 from attnsuite.contracts.varlen_attention.contract import INPUTS
 from attnsuite.contracts.varlen_attention.packed import PackedCase
 from attnsuite.model import COMBINED, DTYPES

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Conventions, Mutant, Variant
-from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, all_mutants
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
 from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.cases.combined import last_column_unwritten, without_a_key, without_the_largest
@@ -54,7 +54,7 @@ class Item(NamedTuple):
 
 
 class PerItem(Steps):
-    """One attention per item, in steps that a mutant may replace."""
+    """One attention per item, which refuses bad options, in steps that a mutant may replace."""
 
     axes = Axes(query="q h e", key="k g e", value="k g v", cu_seqlens_q="n", cu_seqlens_k="n", sinks="h")
     aligned: Conventions = LOWER_RIGHT
@@ -86,12 +86,6 @@ class PerItem(Steps):
             longest = arguments[f"max_seqlen_{role}"]
             if longest is not None and longest < int(ends.diff().max()):
                 raise ValueError(f"max_seqlen_{role} is {longest}, below a length in {ends.tolist()}")
-        if sizes["h"] % max(sizes["g"], 1):
-            raise ValueError(f"{sizes['h']} query heads on {sizes['g']} key heads")
-        if arguments["window"] is not None and any(side is not None and side < 0 for side in arguments["window"]):
-            raise ValueError(f"a window of {arguments['window']}")
-        if arguments["softcap"] is not None and not arguments["softcap"] > 0:
-            raise ValueError(f"a soft cap of {arguments['softcap']}")
 
     def under(self, conventions: Conventions) -> PerItem:
         """The same computation under declared conventions."""
@@ -300,65 +294,62 @@ def _fewer_key_heads(x: Tensor, query: Tensor) -> Tensor:
 
 
 ENDS = ("cu_seqlens_q", "cu_seqlens_k")
-MUTANTS = [
-    *usual_mutants(PerItem),
-    *in_items(PerItem, OF_ATTENTION),
-    *mutants(
-        PerItem,
-        items=LENGTHS,
-        attend={
-            "aligns_at_the_first_key": Mutation(
-                "the causal mask of an item is aligned at the upper left; if that is meant, declare "
-                'conventions={"causal": "upper_left"}',
-                partial(_aligned, causal="upper_left"), "flash-attention before 2.1"),
-            "shows_a_lone_query_the_first_key": Mutation(
-                "under causal, a lone query sees the first key of its item alone", _first_key_of_lone_query,
-                "pytorch issue 144858"),
-            "aligns_window_at_the_first_key": Mutation("the window of an item is aligned at the upper left",
-                partial(_aligned, window="upper_left"), "flashinfer issue 4972"),
-            "counts_positions_in_pack": Mutation("causal masks and windows count rows of the pack, not of the item",
-                _positions_in_pack),
-            "multiplies_garbage_by_zero": Mutation("rows beyond the last item are read and multiplied by 0",
-                with_result(lambda output, item: output + 0.0 * item.inputs[2].sum())),
-            "takes_mean_without_keys": Mutation("queries without keys get the mean of all values",
-                _for_no_keys(lambda output, values: output + values.mean()), "jax: dot_product_attention"),
-            "gives_nan_without_keys": Mutation("queries without keys get NaN",
-                _for_no_keys(lambda output, values: output + math.nan), "flash-attention pull 2167"),
-        },
-        receive_sinks={"averages_gradient_of_sinks": Mutation(
-            "the gradient of the sinks is halved, as a mean over items would be",
-            with_result(lambda sinks: sinks / 2 + sinks.detach() / 2))},
-        finish={
-            "empty_item_writes": Mutation("an item without queries writes a row, which belongs to the next one",
-                _empty_item_writes, "flash-attention pull 1155"),
-            "leaves_items_in_order_of_length": Mutation("items are sorted by length and not put back", _longest_first),
-        },
-        receive={
-            "loses_gradient_of_last_key": Mutation("the last key of the last item gets no gradient",
-                _with_gradients(_last_row_lost)),
-            "adds_gradients_of_neighbours": Mutation("a gradient has a part of the row before it, of another item too",
-                _with_gradients(lambda gradient, number: gradient + 0.01 * gradient.roll(1, 0))),
-        },
-        whole={
-            "ignores_max_seqlen_of_items": Mutation("max_seqlen cuts longer items and is not checked",
-                with_arguments(max_seqlen_q=lambda n: None, max_seqlen_k=lambda n: None)),
-            "accepts_other_start": Mutation("cu_seqlens that do not start at 0 are read as if they did",
-                with_arguments(**dict.fromkeys(ENDS, lambda x: x * (torch.arange(len(x)) > 0).int()))),
-            "accepts_decreasing_lengths": Mutation("cu_seqlens that decrease are accepted",
-                with_arguments(**dict.fromkeys(ENDS, lambda x: x.cummax(0)[0]))),
-            "accepts_lengths_beyond_the_rows": Mutation("cu_seqlens beyond the rows are cut",
-                with_arguments(cu_seqlens_q=lambda x, query: x.clamp_max(len(query)),
-                    cu_seqlens_k=lambda x, key: x.clamp_max(len(key)))),
-            "accepts_float_lengths": Mutation("lengths that are not integers are rounded",
-                with_arguments(**dict.fromkeys(ENDS, torch.Tensor.int))),
-            "accepts_indivisible_heads": Mutation("key heads that do not divide the query heads are left out",
-                with_arguments(key=_fewer_key_heads, value=_fewer_key_heads)),
-            "accepts_mismatched_rows": Mutation("keys and values of different lengths are cut",
-                with_arguments(key=lambda key, value: key[: len(value)], value=lambda value, key: value[: len(key)],
-                    cu_seqlens_k=lambda x, key, value: x.clamp_max(min(len(key), len(value))))),
-        },
-    ),
-]  # fmt: skip
+FROM_ATTENTION = in_items(PerItem, OF_ATTENTION)
+MUTANTS = all_mutants(
+    PerItem,
+    items=LENGTHS,
+    attend={
+        "aligns_at_the_first_key": Mutation(
+            "the causal mask of an item is aligned at the upper left; if that is meant, declare "
+            'conventions={"causal": "upper_left"}',
+            partial(_aligned, causal="upper_left"), "flash-attention before 2.1"),
+        "shows_a_lone_query_the_first_key": Mutation(
+            "under causal, a lone query sees the first key of its item alone", _first_key_of_lone_query,
+            "pytorch issue 144858"),
+        "aligns_window_at_the_first_key": Mutation("the window of an item is aligned at the upper left",
+            partial(_aligned, window="upper_left"), "flashinfer issue 4972"),
+        "counts_positions_in_pack": Mutation("causal masks and windows count rows of the pack, not of the item",
+            _positions_in_pack),
+        "multiplies_garbage_by_zero": Mutation("rows beyond the last item are read and multiplied by 0",
+            with_result(lambda output, item: output + 0.0 * item.inputs[2].sum())),
+        "takes_mean_without_keys": Mutation("queries without keys get the mean of all values",
+            _for_no_keys(lambda output, values: output + values.mean()), "jax: dot_product_attention"),
+        "gives_nan_without_keys": Mutation("queries without keys get NaN",
+            _for_no_keys(lambda output, values: output + math.nan), "flash-attention pull 2167"),
+    },
+    receive_sinks={"averages_gradient_of_sinks": Mutation(
+        "the gradient of the sinks is halved, as a mean over items would be",
+        with_result(lambda sinks: sinks / 2 + sinks.detach() / 2))},
+    finish={
+        "empty_item_writes": Mutation("an item without queries writes a row, which belongs to the next one",
+            _empty_item_writes, "flash-attention pull 1155"),
+        "leaves_items_in_order_of_length": Mutation("items are sorted by length and not put back", _longest_first),
+    },
+    receive={
+        "loses_gradient_of_last_key": Mutation("the last key of the last item gets no gradient",
+            _with_gradients(_last_row_lost)),
+        "adds_gradients_of_neighbours": Mutation("a gradient has a part of the row before it, of another item too",
+            _with_gradients(lambda gradient, number: gradient + 0.01 * gradient.roll(1, 0))),
+    },
+    whole={
+        "ignores_max_seqlen_of_items": Mutation("max_seqlen cuts longer items and is not checked",
+            with_arguments(max_seqlen_q=lambda n: None, max_seqlen_k=lambda n: None)),
+        "accepts_other_start": Mutation("cu_seqlens that do not start at 0 are read as if they did",
+            with_arguments(**dict.fromkeys(ENDS, lambda x: x * (torch.arange(len(x)) > 0).int()))),
+        "accepts_decreasing_lengths": Mutation("cu_seqlens that decrease are accepted",
+            with_arguments(**dict.fromkeys(ENDS, lambda x: x.cummax(0)[0]))),
+        "accepts_lengths_beyond_the_rows": Mutation("cu_seqlens beyond the rows are cut",
+            with_arguments(cu_seqlens_q=lambda x, query: x.clamp_max(len(query)),
+                cu_seqlens_k=lambda x, key: x.clamp_max(len(key)))),
+        "accepts_float_lengths": Mutation("lengths that are not integers are rounded",
+            with_arguments(**dict.fromkeys(ENDS, torch.Tensor.int))),
+        "accepts_indivisible_heads": Mutation("key heads that do not divide the query heads are left out",
+            with_arguments(key=_fewer_key_heads, value=_fewer_key_heads)),
+        "accepts_mismatched_rows": Mutation("keys and values of different lengths are cut",
+            with_arguments(key=lambda key, value: key[: len(value)], value=lambda value, key: value[: len(key)],
+                cu_seqlens_k=lambda x, key, value: x.clamp_max(min(len(key), len(value))))),
+    },
+)  # fmt: skip
 
 
 # Mistakes for combined cases, each as small as can be

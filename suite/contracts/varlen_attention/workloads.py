@@ -17,7 +17,7 @@ from attnsuite.cases import Call, Conventions
 from attnsuite.cases.tensors import grown, moved
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from attnsuite.contracts.attention.workload import BACKWARD_FLOPS, drawn
+from attnsuite.contracts.attention.workloads import BACKWARD_FLOPS, drawn
 from attnsuite.contracts.varlen_attention.contract import INPUTS, POSITIONAL
 from attnsuite.contracts.varlen_attention.packed import ROLES
 from attnsuite.judging import compare

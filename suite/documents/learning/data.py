@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import registry
-from attnsuite.contracts.models.greedy import Run, Translating
+from attnsuite.contracts.models.eager import Run, Translating
 from attnsuite.model import UsageError
 from attnsuite.registry import Loaded
 

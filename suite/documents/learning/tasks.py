@@ -391,7 +391,7 @@ def tasks_of_table(name: str) -> list[Task]:
 # Trainings, and the trained translators
 
 SUITE = Path(__file__).parents[2]
-SOURCES = ("documents/learning/*.py", "documents/learning/*.tsv", "contracts/models/**/*.py", "contracts/softmax.py")
+SOURCES = ("documents/learning/*.py", "documents/learning/*.tsv", "contracts/models/**/*.py", "contracts/shared.py")
 """The files of suite/ that determine weights."""
 
 

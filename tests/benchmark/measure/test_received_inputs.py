@@ -18,7 +18,7 @@ from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.secret_inputs import SecretInputs, secret_inputs_of
 from attnsuite.cases.tensors import SECRET_NUMBERS, grown, moved, other_tokens
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention.workload import Workload
+from attnsuite.contracts.attention.workloads import Workload
 from attnsuite.model import PASSES, STEP
 from attnsuite.registry import Loaded, find, load
 from attnsuite.worker.messages import buffer

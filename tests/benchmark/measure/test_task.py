@@ -17,7 +17,7 @@ from attnsuite.benchmark.measure import task
 from attnsuite.benchmark.measure.received_inputs import ReceivedInputs, layout_of
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention.workload import Workload
+from attnsuite.contracts.attention.workloads import Workload
 from attnsuite.model import PASSES
 
 SMALL = Workload("test/small", "", 16, 16, 8, 2)

@@ -27,16 +27,7 @@ from attnsuite.contracts.attention.cases.several_calls import forward_of, interl
 from attnsuite.contracts.attention.feature import Grid, visible
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import patterns
-from attnsuite.judging.patterns import (
-    Judge,
-    Seeds,
-    columns_vary,
-    everywhere,
-    neighbours,
-    repeated,
-    rows_vary,
-    share_and_neighbours,
-)
+from attnsuite.judging.patterns import Judge, Seeds, neighbours, repeated
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.shares import Statistic
 
@@ -201,8 +192,8 @@ def cases() -> Sequence[Case]:
         kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS)),
         *(counted(f"dropout/{name}_{p}", why, judge, p, batch=16, heads=16, size=40) for name, why, judge in (
             ("share", "as many are kept as should be", patterns.kept_share),
-            ("variance_rows", "independent within a row", rows_vary),
-            ("variance_columns", "independent within a column", columns_vary),
+            ("variance_rows", "independent within a row", patterns.rows_vary),
+            ("variance_columns", "independent within a column", patterns.columns_vary),
             ("independent", "heads, items, rows and keys draw for themselves", neighbours)) for p in (0.1, 0.5)),
         counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3,
             size=256, dtypes=("float32", "float16")),
@@ -220,8 +211,8 @@ def cases() -> Sequence[Case]:
             seeds=(3, None), batch=16, queries=1, size=64),
         counted("dropout/rows_far_apart", "no rows repeat after 512", neighbours, 0.4, batch=1, heads=1, queries=1100,
             size=16),
-        of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
-        of_many("dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001,
+        of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", patterns.share_and_neighbours, 0.5),
+        of_many("dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", patterns.everywhere, 0.001,
             ("float32", "bfloat16")),
         *meetings(),
         *training(),
@@ -242,7 +233,7 @@ def meetings() -> Sequence[Case]:
     one_query = KEPT.but(queries=1, keys=16, width=16)
     return [
         *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}",
-            share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
+            patterns.share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
         kept("dropout/kept_one_query", "a single query", one_query),
         kept("dropout/gradient_one_query", "the same mask backwards for a single query",
             one_query.but(gradient_of=INPUTS)),

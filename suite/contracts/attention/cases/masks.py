@@ -9,16 +9,11 @@ import torch
 from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import PRECISE
+from attnsuite.contracts.attention.cases import several_calls
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
 from attnsuite.contracts.attention.cases.case import case, gradients, single
 from attnsuite.contracts.attention.cases.one_call import STRANGE
-from attnsuite.contracts.attention.cases.several_calls import (
-    SMALL,
-    CallSequence,
-    followed_by,
-    same_storage,
-    with_tensors,
-)
+from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, followed_by, same_storage
 from attnsuite.contracts.attention.masks import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
@@ -133,7 +128,7 @@ def poisoned_masked_keys(call: Call) -> Call:
     hidden = ~mask if mask.dtype == torch.bool else mask == -torch.inf
     poison = torch.where(hidden.reshape(*hidden.shape[:2], -1, 1), 3000.0, 0.0)  # hidden is b 1 1 s: b 1 s 1
     changed = {name: (call.tensors[name] + poison).to(call.tensors[name].dtype) for name in ("key", "value")}
-    return with_tensors(call, query=call.tensors["query"].abs() + 1, **changed)
+    return several_calls.with_tensors(call, query=call.tensors["query"].abs() + 1, **changed)
 
 
 def bad_input() -> Sequence[Case]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.cases import Call, Case
+from attnsuite.cases import Case
 from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.several_calls import CallSequence, in_turn
@@ -93,13 +93,9 @@ def counts() -> Sequence[Case]:
         grid("items/beyond_the_grid_grouped", "more than 65,535 matrices in groups", key_heads=8),
         grid("items/beyond_the_grid_gradient", "more than 65,535 matrices, backward", gradient_of=INPUTS),
         *(LayoutCase(case(f"threads/{name}_on_{count}", f"{count} threads: {name}", queries=131, keys=77,
-            **({"heads": 1} | values)), partial(_on, count)) for count in (4, 6, 8) for name, values in (("plain", {}),
+            **({"heads": 1} | values)), partial(replace, threads=count)) for count in (4, 6, 8) for name, values in (("plain", {}),
             ("masked", MET["masked"]), ("causal", BY_POSITION["causal"]), ("grouped", MET["grouped"]))),
     ]  # fmt: skip
-
-
-def _on(count: int, call: Call) -> Call:
-    return replace(call, threads=count)
 
 
 def nothing() -> Sequence[Case]:

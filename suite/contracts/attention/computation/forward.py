@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases import Conventions, Mutant
@@ -189,14 +189,6 @@ def _beyond(size: str, count: int) -> Condition:
     return lambda call: getattr(call, size) > count
 
 
-def _on_threads(count: int) -> Condition:
-    return lambda call: torch.get_num_threads() == count
-
-
-def _in_groups(count: int, keys: int) -> Condition:
-    return lambda call: call.heads == count * call.key_heads and call.keys > keys
-
-
 PLACES: Mapping[str, tuple[str, Condition]] = {
     "when_causal": ("under causal", lambda call: call["is_causal"]),
     "in_window": ("in a window", lambda call: call["window"] is not None),
@@ -219,10 +211,11 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
     "beyond_64_heads": ("with more than 64 heads", lambda call: call.heads > 64),
     "beyond_32_items": ("with more than 32 items", lambda call: call.rank == 4 and call.query.shape[0] > 32),
     "beyond_the_grid": ("with more than 65,535 matrices", lambda call: call.query.shape[:-2].numel() > 65535),
-    **{f"on_{n}_threads": (f"on {n} threads", _on_threads(n)) for n in (4, 6, 8)},
+    **{f"on_{n}_threads": (f"on {n} threads", partial(lambda n, call: torch.get_num_threads() == n, n))
+        for n in (4, 6, 8)},
     **{
         f"in_groups_of_{n}{name}": (f"with {n} query heads to a key head{words}",
-            _in_groups(n, keys))
+            partial(lambda n, keys, call: call.heads == n * call.key_heads and call.keys > keys, n, keys))
         for n in (3, 5, 6, 7, 12, 16)
         for name, words, keys in (("", "", 0), ("_over_16_keys", " and more than 16 keys", 16))
     },

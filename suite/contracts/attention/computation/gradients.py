@@ -8,15 +8,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases.mutants import formula
+from attnsuite.contracts.attention.computation import forward
 from attnsuite.contracts.attention.computation.call import AttentionCall, check
-from attnsuite.contracts.attention.computation.forward import (
-    Computation,
-    Condition,
-    Dense,
-    all_hooks,
-    correct,
-    multiplier,
-)
+from attnsuite.contracts.attention.computation.forward import Computation, Condition, Dense, correct
 from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
@@ -102,7 +96,7 @@ class Backward(Computation):
         key, value = correct.spread(key, value, call)
         scores = forward_scores(call, query, key)
         weights = Dense.softmax(scores, call)[..., : call.keys]
-        keep = multiplier(weights, call)
+        keep = forward.multiplier(weights, call)
         saved = Saved(call, query, key, value, weights, keep, scores, wanted)
         return self.result(((weights * keep) @ value).to(call.query.dtype), scores, call), self.save(saved)
 
@@ -114,9 +108,9 @@ class Backward(Computation):
             d_output, *second = self.output_gradient(gradient[0], saved), *gradient[1:]
             d_weights = self.weights_gradient(d_output, saved.value, keep)
             mean = self.mean(weights, d_weights, saved)
-            for hooks in all_hooks():
+            for hooks in forward.all_hooks():
                 mean = hooks.mean(self, mean, *second, saved) if hooks.mean and second else mean
-            for hooks in all_hooks():
+            for hooks in forward.all_hooks():
                 if hooks.sink_gradient:
                     hooks.sink_gradient(self, mean, saved, gradients)
             d_scores = self.scores_gradient(weights, d_weights, mean)
@@ -135,14 +129,14 @@ class Backward(Computation):
 
     def through_scores(self, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
         """The gradient of the products, back through the features' changes of the scores."""
-        for hooks in reversed(all_hooks()):
+        for hooks in reversed(forward.all_hooks()):
             if hooks.score_gradient:
                 d_scores = hooks.score_gradient(self, d_scores, saved, gradients)
         return d_scores
 
     def gather(self, gradient: Tensor, saved: Saved) -> Tensor:
         """The gradient of the keys or values as they were passed."""
-        for hooks in reversed(all_hooks()):
+        for hooks in reversed(forward.all_hooks()):
             if hooks.source_gradient:
                 gradient = hooks.source_gradient(self, gradient, saved)
         return gradient
@@ -154,16 +148,14 @@ def ignoring(argument: str, off: Any, where: Condition = lambda call: True) -> C
     def weights(saved: Saved) -> Tensor:
         call = saved.call
         passed = call[argument] is not None and call[argument] is not False and where(call)
-        return forward_weights(call.but(**{argument: off}), saved.query, saved.key) if passed else saved.weights
+        if not passed:
+            return saved.weights
+        scores = forward_scores(call.but(**{argument: off}), saved.query, saved.key)
+        return Dense.softmax(scores, call)[..., : call.keys]
 
     return weights
 
 
-def forward_weights(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
-    """The weights before dropout, of widened queries and keys that have the query's heads."""
-    return Dense.softmax(forward_scores(call, query, key), call)[..., : call.keys]
-
-
 def forward_scores(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
-    """The scores of the softmax, of the same queries and keys."""
+    """The scores of the softmax, of widened queries and keys that have the query's heads."""
     return correct.with_sinks(correct.score(Dense.products(query, key), call, call.grid()), call)

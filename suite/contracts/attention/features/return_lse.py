@@ -139,10 +139,6 @@ def _of(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Tensor, A
     return step
 
 
-def _ignoring(name: str, off: Any) -> Callable[[Tensor, AttentionCall], Tensor]:
-    return _of(lambda call: call.but(**{name: off}))
-
-
 def _changed(change: Callable[..., Tensor]) -> Callable[[Tensor, AttentionCall], Tensor]:
     """The log-sum-exp, changed; `change` may take the scores and the call, too."""
     return lambda scores, call: change(logsumexp(scores), scores, call)
@@ -166,8 +162,6 @@ FORWARD = mutants(
     lse={
         "lse_in_base_2": Mutation(f'the log-sum-exp is in base 2; {IF_MEANT}{{"lse_base": "2"}}',
             _changed(lambda logs, scores, call: logs / math.log(2)), "flashinfer; pytorch issue 181645"),
-        "lse_in_base_10": Mutation("the log-sum-exp is in base 10",
-            _changed(lambda logs, scores, call: logs / math.log(10))),
         "lse_times_ln_2": Mutation("the log-sum-exp is multiplied by ln 2, though it is in base e",
             _changed(lambda logs, scores, call: logs * math.log(2)), "pytorch issue 181645"),
         "lse_before_mask": Mutation("the log-sum-exp is taken over all keys, the hidden ones too",
@@ -180,7 +174,7 @@ FORWARD = mutants(
         "lse_without_scale": Mutation("the log-sum-exp is that of scores that are not scaled",
             _of(lambda call: call.but(scale=1.0))),
         **{f"lse_ignores_{name}": Mutation(f"the log-sum-exp ignores {name}",
-            _ignoring(name, off)) for name, off in (("window", None), ("is_causal", False),
+            _of(partial(lambda name, off, call: call.but(**{name: off}), name, off))) for name, off in (("window", None), ("is_causal", False),
             ("softcap", None), ("sinks", None), ("scale", None))},
         "lse_without_largest": Mutation("the largest score, which was subtracted, is not added to the log-sum-exp",
             _changed(lambda logs, scores, call: logs - largest_of(scores)[..., 0])),

@@ -11,7 +11,7 @@ from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
-from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Hooks, Levels, Step, Syntax, number_within
+from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import np
 from attnsuite.contracts.attention.masks import Mask
@@ -19,6 +19,7 @@ from attnsuite.contracts.attention.masks import Mask
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attnsuite.contracts.attention.feature import Grid
     from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
 
 

@@ -125,10 +125,6 @@ def writes_into(name: str, source: str = "") -> Mutation:
     return Mutation(f"{name} is written to: the caller's tensor changes", attention, source)
 
 
-def in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
 def guesses_layout(call: AttentionCall) -> Any:
     alike = len({call.heads, call.key_heads, call.queries, call.keys}) == 1
     if call.rank < 4 or not alike or call.visible() is not None:
@@ -171,7 +167,7 @@ AROUND = mutants(
             with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
             "flash-attention issue 1406"),
         "gives_zeros_outside_main_thread": Mutation("outside the main thread the output is 0",
-            with_result(lambda output: output if in_main_thread() else output * 0),
+            with_result(lambda output: output * (threading.current_thread() is threading.main_thread())),
             "flash-attention issue 1957 (wrong stream)"),
         "guesses_layout_from_sizes": Mutation(
             "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
@@ -215,11 +211,6 @@ def of_one_thread(saved: Saved) -> Saved:
     return OfOneThread(**vars(saved))
 
 
-def keeps_scratch(saved: Saved) -> None:
-    """The stored query becomes scratch space after it has been read."""
-    saved.query = torch.zeros_like(saved.query)
-
-
 def _reused(name: str, gradient: Tensor) -> Tensor:
     as_before = ("gradient", name, gradient.shape, gradient.dtype, gradient.device)
     buffer: Tensor = _LEFT.setdefault(as_before, torch.empty_like(gradient))
@@ -251,7 +242,7 @@ KEPT = mutants(
     },
     forget={"spoils_memory_in_backward": Mutation(
         "the backward pass writes over what the forward pass kept: a second one through the graph is wrong",
-        keeps_scratch)},
+        lambda saved: saved.__dict__.update(query=torch.zeros_like(saved.query)))},
     deliver={
         "hands_out_gradients_in_reused_buffers": Mutation(
             "gradients lie in buffers that the next backward pass overwrites",

@@ -19,7 +19,7 @@ from attnsuite.contracts.attention.computation.forward import Dense, Partial, Ti
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Grid
 from attnsuite.contracts.attention.features.window import visible as windowed
-from attnsuite.contracts.attention.mutants.rounding import beyond_half
+from attnsuite.contracts.attention.mutants.formula import beyond_half
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
@@ -60,13 +60,9 @@ def leaves(size: int, rest: int, tile: int) -> bool:
     return size >= tile - 1 and size % tile == rest
 
 
-def whole_multiple(size: int, multiple: int) -> int:
-    """The largest multiple within a size; the size itself if it is smaller than one."""
-    return size // multiple * multiple or size
-
-
 def ragged_width(multiple: int) -> StepChange:
-    change = lambda tensor: tensor[..., : whole_multiple(tensor.shape[-1], multiple)]  # noqa: E731
+    """Columns beyond the last whole multiple are left out, unless there are fewer than one."""
+    change = lambda x: x[..., : x.shape[-1] // multiple * multiple or x.shape[-1]]  # noqa: E731
     return with_arguments(query=change, key=change)
 
 

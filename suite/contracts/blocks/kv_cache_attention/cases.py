@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from attnsuite.cases import Calls, Case
 from attnsuite.cases.bad_input import BadInputCase
-from attnsuite.cases.contract import QUICK
+from attnsuite.cases.contract import QUICK, CoveringArray, LocalMutant
+from attnsuite.cases.covering import Contradiction, Row, Space
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_result
 from attnsuite.cases.tensors import PRECISE
-from attnsuite.contracts.blocks.kv_cache_attention import combined
-from attnsuite.contracts.blocks.kv_cache_attention.case import CacheCase, StepsCase
+from attnsuite.contracts.attention.cases.combined import last_column_unwritten
+from attnsuite.contracts.blocks.kv_cache_attention.case import LAYOUTS, CacheCase, StepsCase
+from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
+from attnsuite.contracts.varlen_attention.mutants import loses_a_key
+from attnsuite.model import COMBINED, DTYPES
 
 case = CacheCase
 append = partial(CacheCase, append=True)
@@ -28,7 +36,6 @@ def cases() -> list[Case]:
     return [
         case("plain/two_items", "one new token of each item, equal lengths", valid=(7, 7)),
         case("plain/one_item", "a single item", valid=(9,)),
-        case("plain/full", "every slot is valid", valid=(12, 12)),
         case("plain/one_key", "one slot is valid: the output is its value", valid=(1, 1)),
         *_lengths(),
         *_appends(),
@@ -38,14 +45,13 @@ def cases() -> list[Case]:
         *_layouts(),
         *_steps(),
         *_bad_input(),
-        *combined.array().cases(QUICK, 0),
+        *array().cases(QUICK, 0),
     ]
 
 
 def _lengths() -> list[Case]:
     """Lengths, unwritten slots and several queries."""
     return [
-        case("lengths/two_items", "a short and a long item", valid=(3, 11)),
         case("lengths/split", "a long item next to a short one, as split between thread blocks", valid=(513, 5),
             capacity=600, dtypes=PRECISE),
         case("no_tokens/one_item", "an item without tokens: zeros", valid=(0, 6)),
@@ -106,13 +112,9 @@ def _int8() -> list[Case]:
             replaced=halves),
         int8("int8/zeros", "a vector of zeros has a scale of 0", append=True,
             replaced=dict.fromkeys(both, lambda x: 0 * x)),
-        int8("int8/paged", "scales lie in the pages of their numbers", page=4),
         int8("int8/paged_append", "across an edge of pages", page=4, append=True, valid=(6, 3), queries=5),
         int8("grouped/int8_paged", "pages of fewer heads", page=4, append=True, heads=4, key_heads=2),
         int8("nan_unwritten/int8", "scales of NaN in slots that are not written", page=4, unwritten=NAN, append=True),
-        int8("layout/int8", "caches with gaps", layout="with_gaps", append=True),
-        RepeatedCase("again/int8", "the same, with other numbers in the same tensors", quantised=True, append=True,
-            dtypes=PRECISE),
         StepsCase("again/int8_decode", "token by token", valid=(0, 0), quantised=True, append=True, chunks=(3, 1, 1),
             page=4, dtypes=PRECISE),
     ]  # fmt: skip
@@ -130,7 +132,6 @@ def _options() -> list[Case]:
         case("bidirectional/window_right", "the right side alone", window=(None, 2), queries=5, is_causal=False, valid=(6, 11)),
         paged("window/hides_pages", "a window that hides whole pages", window=(3, 0), valid=(40, 22), capacity=40,
             queries=2),
-        case("scale/given", "another scale", scale=0.5),
         case("scale/zero", "a scale of 0: the mean of the values", scale=0.0),
         case("scale/negative", "a scale below 0", scale=-0.3, queries=2),
         case("scale/large", "scores whose powers overflow", scale=40.0, dtypes=PRECISE),
@@ -156,8 +157,6 @@ def _layouts() -> list[Case]:
         append("layout/heads_first", "views of b g s e, as other libraries store caches", layout="heads_first",
             queries=2),
         append("layout/with_gaps", "from the last axis to the first, with gaps", layout="with_gaps", queries=2),
-        append("layout/inside_another", "slices of larger caches", layout="inside_another", valid=(12, 3),
-            capacity=13),
         paged("layout/paged", "pages with heads first", layout="heads_first", append=True, queries=2),
         RepeatedCase("again/usual", "other numbers, and others yet in the same tensors", dtypes=PRECISE),
         RepeatedCase("again/append", "the same, with new tokens", append=True, dtypes=PRECISE),
@@ -228,3 +227,88 @@ def _with_page(number: int, place: int = 1) -> Any:
 
 def _longer(x: Any) -> Any:
     return np.concatenate([x, x[:1]])
+
+
+# Cases that combine features: a covering array of their levels, in which every pair meets
+
+LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "lengths": {
+        "ragged": {"valid": (5, 9)},
+        "equal": {"valid": (16, 16)},
+        "one_item": {"valid": (31,)},
+        "empty_item": {"valid": (0, 33, 1)},
+        "tiles": {"valid": (128, 63, 129)},
+    },
+    "queries": {"one_query": {}, "four_queries": {"queries": 4}, "many_queries": {"queries": 33}},
+    "append": {"no_append": {}, "append": {"append": True}},
+    "cache": {
+        "dense": {}, "page_1": {"page": 1}, "page_5": {"page": 5}, "page_16": {"page": 16}, "page_256": {"page": 256},
+    },
+    "storage": {"as_query": {}, "int8": {"quantised": True}},
+    "unwritten": {"finite": {}, "nan": {"unwritten": math.nan}},
+    "heads": {
+        "equal_heads": {}, "grouped": {"heads": 6, "key_heads": 2}, "one_key_head": {"heads": 4, "key_heads": 1},
+    },
+    "width": {"e8": {}, "e64": {"width": 64}, "e72": {"width": 72}, "e128": {"width": 128}},
+    "window": {
+        "no_window": {}, "window_left": {"window": (3, 0)}, "window_own": {"window": (0, 0)},
+        "window_both": {"window": (6, 2)},
+    },
+    "direction": {"causal": {}, "bidirectional": {"is_causal": False}},
+    "scale": {"default_scale": {}, "large_scale": {"scale": 0.6}, "negative_scale": {"scale": -0.2}},
+    "layout": {layout: {"layout": layout} for layout in LAYOUTS},
+    "dtype": {dtype: {"dtypes": (dtype,)} for dtype in ("float32", *(d for d in DTYPES if d != "float32"))},
+}  # fmt: skip
+"""The levels of each factor as fields of a case, the usual one first."""
+CONTRADICTIONS = (
+    Contradiction("the scale of wide vectors would leave one key alone", {"width": ("e72", "e128"),
+        "scale": ("large_scale",)}),
+)  # fmt: skip
+SPACE = Space({name: tuple(levels) for name, levels in LEVELS.items()}, CONTRADICTIONS)
+FREE = 40
+"""Slots that are free behind the longest item: more than any row appends."""
+
+
+def combined_case(row: Row) -> Case:
+    """The case that combines these levels; its name says which are unusual."""
+    fields: dict[str, Any] = {}
+    for name, level in row.items():
+        fields |= LEVELS[name][level]
+    fields["capacity"] = max(fields["valid"]) + FREE
+    return CacheCase(f"{COMBINED}/{SPACE.write(row)}", "features meet", **fields)
+
+
+@cache
+def array() -> CoveringArray:
+    """The array of the contract, without triples."""
+    return CoveringArray(SPACE, combined_case, local_mistakes, Path(__file__).parent)
+
+
+def _all_but_last(cache: Tensor, places: Places, new: Tensor) -> Tensor:
+    """The new keys or values; the last number of the last token stays what it was in the cache."""
+    changed = new.clone()
+    if new.numel():
+        changed[-1, -1, -1, -1] = cache[places][-1, -1, -1, -1]
+    return changed
+
+
+def local_mistakes() -> list[LocalMutant]:
+    """A key that is lost, an output that is not written, and a number that is not appended."""
+    appending = {"new": lambda new, cache, places: _all_but_last(cache, places, new)}
+    attended = mutants(
+        Cached,
+        attend={
+            "one_query_loses_a_key": Mutation("one query of each item loses the key it prefers",
+                lambda item, totals: loses_a_key(item), dtypes=DTYPES),
+            "last_column_is_not_written": Mutation("the last column of the output is not written",
+                with_result(last_column_unwritten), dtypes=DTYPES),
+        },
+    )  # fmt: skip
+    written = mutants(
+        Cached,
+        append_keys={"last_new_key_is_cut": Mutation("the last number of the last new key is not written",
+            with_arguments(**appending), dtypes=DTYPES)},
+        append_values={"last_new_value_is_cut": Mutation("the last number of the last new value is not written",
+            with_arguments(**appending), dtypes=DTYPES)},
+    )  # fmt: skip
+    return [*map(LocalMutant, attended), *(LocalMutant(mutant, frozenset({"append"})) for mutant in written)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
 from attnsuite.cases.mutants import formula
 from attnsuite.contracts.attention.computation.forward import Dense
-from attnsuite.contracts.blocks.kv_cache_attention import int8
+from attnsuite.contracts.blocks.kv_cache_attention.case import quantised
 from attnsuite.contracts.varlen_attention.mutants import Item
 
 Places = tuple[Tensor, Tensor]
@@ -22,7 +22,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 class Cached(Steps):
-    """Item by item: append, gather, attend."""
+    """Item by item: append, gather, attend. The attention of an item refuses a bad window and indivisible heads."""
 
     axes = Axes(
         query="b l h e", key_cache="p s g e", value_cache="p s g e", cache_seqlens="b", key="b l g e", value="b l g e",
@@ -89,8 +89,6 @@ class Cached(Steps):
         dtypes |= {"key_scales": torch.float32, "value_scales": torch.float32}
         if any(arguments[name] is not None and arguments[name].dtype != dtype for name, dtype in dtypes.items()):
             raise ValueError("other dtypes than the query's, or those of int8 caches")
-        if sizes["h"] and (not sizes["g"] or sizes["h"] % sizes["g"]):
-            raise ValueError("heads that do not divide")
         if table is None and sizes["p"] != sizes["b"]:
             raise ValueError("other items than the cache's")
         totals = arguments["cache_seqlens"] + (0 if arguments["key"] is None else sizes["l"])
@@ -100,14 +98,11 @@ class Cached(Steps):
             pages = table[item, : -(-total // size)]
             if bool(((pages < 0) | (pages >= sizes["p"])).any()):
                 raise ValueError("a page outside the pool")
-        window = arguments["window"]
-        if window is not None and (len(window) != 2 or any(side is not None and side < 0 for side in window)):
-            raise ValueError("a window that is no pair of widths")
 
     table = formula(lambda block_table, items: torch.arange(items)[:, None] if block_table is None else block_table)
     lengths = staticmethod(lambda lengths: lengths)
     stored = formula(lambda new: new)
-    quantise = staticmethod(int8.quantised)
+    quantise = staticmethod(quantised)
     dequantise = formula(lambda numbers, scales, dtype: numbers * scales)  # dtype is the query's
     read_scales = staticmethod(lambda scales, places: (scales[0][places], scales[1][places]))  # t g
     new_positions = formula(lambda length, count: torch.arange(length, length + count))

@@ -96,5 +96,5 @@ CONTRACT = declare(
         "nan_unwritten": _is_not_finite,
         "no_tokens": _no_tokens,
     },
-    lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "combined.array"},
+    lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "cases.array"},
 )

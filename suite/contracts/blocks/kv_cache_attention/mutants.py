@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnsuite.cases import Variant
 from attnsuite.cases.changes import first_for_all
-from attnsuite.cases.computations import usual_mutants
-from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
+from attnsuite.cases.computations import all_mutants
+from attnsuite.cases.mutants import Mutation, unless_none, with_arguments, with_result
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled
 from attnsuite.contracts.attention.variants import WITH_LSE
 from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
@@ -60,40 +60,10 @@ def _behind_which_new_tokens_fit(
     return lengths if key is None else lengths.clamp_max(max(slots - key.shape[1], 0))
 
 
-def _in_first_page(places: Places) -> Places:
-    """All tokens of a call go to the page of its first."""
-    pages, slots = places
-    return pages[:, :1].expand_as(pages), slots
-
-
 def _from_page_start(places: Places) -> Places:
     """Slots of new tokens count from the page's first."""
     pages, slots = places
     return pages, slots - slots[:, :1] if slots.shape[1] and bool((slots >= slots[:, :1]).all()) else slots
-
-
-def _logical(table: Tensor, block_table: Tensor | None) -> Tensor:
-    """Pages in the order of the pool, as if each item had its pages one after the other."""
-    return table if block_table is None else torch.arange(table.numel()).view_as(table)
-
-
-def _first_item(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
-    return Cached.read_places(positions, 0 if table.shape[1] > 1 else item, table, size)
-
-
-def _next_item(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
-    return Cached.read_places(positions, (item + 1) % len(table), table, size)
-
-
-def _pages_of_16(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
-    return Cached.read_places(positions, item, table, 16 if table.shape[1] > 1 else size)
-
-
-def _backwards(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
-    """The pages of an item from the last to the first."""
-    pages, slots = Cached.read_places(positions, item, table, size)
-    index = positions // size
-    return table[item].long()[index.max() - index] if len(index) else pages, slots
 
 
 def _unshared(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
@@ -101,16 +71,6 @@ def _unshared(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
     pages, slots = Cached.read_places(positions, item, table, size)
     before = table[item - 1 : item].flatten() if item else table.new_empty(0)
     return torch.where(torch.isin(pages, before[before >= 0][:1]), pages.roll(1) * 0, pages), slots
-
-
-def _repeats_first_page(positions: Tensor, item: int, table: Tensor, size: int) -> Places:
-    pages, slots = Cached.read_places(positions, item, table, size)
-    return pages[:1].expand_as(pages), slots
-
-
-def _forgets_last_page(positions: Tensor, size: int) -> Tensor:
-    """A last page that is not full is not read."""
-    return positions[: len(positions) // size * size] if len(positions) > size else positions
 
 
 def _ratio(new: Tensor, scales: Tensor) -> Tensor:
@@ -154,189 +114,163 @@ OF_ATTENTION = (
     "gives_mean_for_empty_row", "does_not_subtract_largest",
 )  # fmt: skip
 """Mutants of `attention` that are mutants here, too."""
-MUTANTS = [
-    *usual_mutants(Cached),
-    *mutants(
-        Cached,
-        whole={
-            "returns_without_writing": Mutation("the caches are copied: the caller's are not written",
-                _copied(("key_cache", "value_cache")), "MLX and ONNX return new caches"),
-            "clears_unwritten_slots": Mutation("slots behind the last token are set to 0", with_result(_clears_unwritten)),
-            "advances_lengths": Mutation("cache_seqlens is advanced in place", with_result(_advances_lengths)),
-            "multiplies_unwritten_by_0": Mutation(
-                "the rest of the last page is read with weights of 0: 0 · NaN is NaN", with_result(_multiplies_unwritten),
-                "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
-            "never_appends": Mutation("key and value are ignored", with_arguments(key=lambda _: None,
-                value=lambda _: None)),
-            "reads_keys_as_values": Mutation("values are read from the cache of keys",
-                with_arguments(value_cache=lambda cache, key_cache, key: key_cache if key is None else cache)),
-            "clamps_lengths_from_below": Mutation("a negative length is accepted as 0",
-                with_arguments(cache_seqlens=lambda lengths: lengths.clamp_min(0))),
-            "clamps_lengths_to_capacity": Mutation("a length beyond the cache is accepted as its end",
-                with_arguments(cache_seqlens=lambda lengths, key_cache, block_table: lengths if block_table is not None
-                    else lengths.clamp_max(key_cache.shape[1]))),
-            "clamps_pages": Mutation("a page outside the pool is accepted as its first or last",
-                with_arguments(block_table=unless_none(lambda table, key_cache: table.clamp(0, len(key_cache) - 1)))),
-            "writes_over_the_last_slots": Mutation("new tokens of a full cache replace its last ones",
-                with_arguments(cache_seqlens=_behind_which_new_tokens_fit)),
-            "accepts_key_alone": Mutation("a key without a value is ignored",
-                with_arguments(key=lambda key, value: None if value is None else key)),
-            "accepts_one_row_of_pages": Mutation("one row of a block table is taken for all items",
-                with_arguments(block_table=unless_none(lambda table, query: table.expand(len(query), -1)
-                    if len(table) == 1 else table))),
-        },
-        stored={
-            "rounds_new_keys": Mutation("new keys and values are rounded to bfloat16 on the way to the cache",
-                with_result(lambda new: new.bfloat16().to(new.dtype))),
-            "stores_first_token": Mutation("the first new token is stored for all", with_result(first_for_all(1))),
-        },
-        quantise={
-            "stores_numbers_without_scale": Mutation("new vectors are rounded to int8 without a scale",
-                with_result(lambda pair, new: (new.float().clamp(-127, 127).round().to(torch.int8), pair[1]))),
-            "truncates_to_int8": Mutation("int8 numbers are truncated, not rounded",
-                with_result(lambda pair, new: (_ratio(new, pair[1]).trunc().to(torch.int8), pair[1]))),
-            "rounds_halves_away": Mutation("halves are rounded away from 0, not to the even number",
-                with_result(lambda pair, new: (_away_from_0(_ratio(new, pair[1])), pair[1]))),
-            "largest_is_128": Mutation("scales are max |x| / 128", with_result(lambda pair, new: _stored(new,
-                pair[1] * (127 / 128)))),
-            "one_scale_for_all_heads": Mutation("a token has one scale for all heads",
-                with_result(lambda pair, new: _stored(new, pair[1].amax(2, keepdim=True).expand_as(pair[1])))),
-            "one_scale_for_all_tokens": Mutation("the new tokens of a call have one scale",
-                with_result(lambda pair, new: _stored(new, pair[1].amax(1, keepdim=True).expand_as(pair[1]))
-                    if pair[1].numel() else pair)),
-            "scale_of_largest_number": Mutation("scales are those of the largest number, not of the largest size",
-                with_result(lambda pair, new: _stored(new, new.float().amax(-1) / 127))),
-            "zeros_have_scale_1": Mutation("the scale of a vector of zeros is 1", with_result(lambda pair, new:
-                (pair[0], pair[1].masked_fill(pair[1] == 0, 1.0)))),
-            "stores_inverse_scales": Mutation("the inverse of each scale is stored", with_result(lambda pair, new:
-                (pair[0], 1 / pair[1]))),
-            "rounds_scales": Mutation("scales are rounded to float16", with_result(lambda pair, new:
-                (pair[0], pair[1].half().float()))),
-            "zero_point_on_append": Mutation("new numbers have a zero point: they begin at -127 with the least",
-                with_result(lambda pair, new: ((pair[0].int() - pair[0].int().amin(-1, keepdim=True) - 127).clamp(
-                    -127, 127).to(torch.int8), pair[1]))),
-        },
-        dequantise={
-            "ignores_scales": Mutation("int8 numbers are taken without their scales",
-                lambda numbers, scales, dtype: numbers),
-            "zero_point_on_read": Mutation("int8 numbers are read with a zero point of -128",
-                with_arguments(numbers=lambda numbers: numbers + 128), "uint8 caches"),
-            "one_scale_for_all_vectors": Mutation("the scale of the first vector is taken for all",
-                with_arguments(scales=lambda scales: scales[:1, :1].expand_as(scales))),
-            "scale_of_first_head": Mutation("all heads have the scale of the first",
-                with_arguments(scales=first_for_all(1))),
-            "scale_of_first_token": Mutation("all tokens have the scale of the first",
-                with_arguments(scales=first_for_all(0))),
-            "dequantises_to_bfloat16": Mutation("products of numbers and scales are rounded to bfloat16",
-                with_result(lambda vectors: vectors.bfloat16().to(vectors.dtype))),
-        },
-        read_scales={
-            "scales_of_keys_for_values": Mutation("the scales of keys are used for values",
-                with_arguments(scales=lambda scales: (scales[0], scales[0]))),
-            "scales_of_values_for_keys": Mutation("the scales of values are used for keys",
-                with_arguments(scales=lambda scales: (scales[1], scales[1]))),
-            "swaps_scales": Mutation("the scales of keys and values are exchanged",
-                with_arguments(scales=lambda scales: scales[::-1])),
-            "scales_of_pool_order": Mutation("scales are read in the pool's order, not by the block table",
-                with_arguments(places=lambda places: (torch.cumsum((places[1] == 0).long(), 0) - 1, places[1]))),
-            "scales_of_first_page": Mutation("all pages have the scales of the item's first",
-                with_arguments(places=lambda places: (places[0][:1].expand_as(places[0]), places[1]))),
-            "scales_of_next_slot": Mutation("each slot has the scale of the one before it", with_result(lambda pair:
-                tuple(scales.roll(1, 0) for scales in pair))),
-        },
-        append_scales={
-            "appends_no_scales": Mutation("the scales of new keys and values are not written",
-                lambda scales, places, new: None),
-            "appends_scales_of_keys_alone": Mutation("the scales of new values are not written",
-                lambda scales, places, new: Cached.append_scales(scales[:1], places, new[:1])),
-            "appends_scales_of_values_alone": Mutation("the scales of new keys are not written",
-                lambda scales, places, new: Cached.append_scales(scales[1:], places, new[1:])),
-            "appends_scale_of_last_token": Mutation("all new tokens get the scale of the last",
-                with_arguments(new=lambda new: tuple(x[:, -1:].expand_as(x) for x in new))),
-        },
-        new_positions={
-            "appends_one_slot_early": Mutation("tokens are appended one slot early: lengths count them",
-                with_result(lambda positions: (positions - 1).clamp_min(0)), "seqlens_k of GroupQueryAttention"),
-            "appends_at_0": Mutation("tokens are appended from the first slot on",
-                with_arguments(length=lambda length: 0)),
-        },
-        write_places={
-            "appends_at_length_of_first": Mutation("tokens of all items are appended at the length of the first item",
-                with_arguments(positions=lambda positions: positions[:1] * len(positions))),
-            "appends_to_one_page": Mutation("tokens beyond a page's end are written at its beginning",
-                with_result(_in_first_page)),
-            "appends_at_page_start": Mutation("tokens are written from the first slot of the page on",
-                with_result(_from_page_start)),
-            "appends_to_logical_page": Mutation("tokens are written to the page of the table's index",
-                lambda positions, table, size: (torch.stack(positions) // size + 0 * table[:, :1].long()
-                    if table.shape[1] > 1 else Cached.write_places(positions, table, size)[0],
-                    Cached.write_places(positions, table, size)[1])),
-        },
-        append_keys={"appends_8_tokens_at_most": Mutation("new keys beyond the eighth of an item are not appended",
-            with_arguments(places=lambda places: (places[0][:, :8], places[1][:, :8]), new=lambda new: new[:, :8]))},
-        lengths={
-            "all_lengths_are_the_longest": Mutation("all items have the largest length",
-                with_result(lambda lengths: [max(lengths)] * len(lengths))),
-            "all_lengths_are_the_first": Mutation("all items have the length of the first",
-                with_result(lambda lengths: lengths[:1] * len(lengths))),
-            "lengths_backwards": Mutation("lengths belong to items in the reverse order",
-                with_result(lambda lengths: lengths[::-1])),
-        },
-        totals={
-            "attends_before_new_tokens": Mutation("the new tokens are not attended to",
-                lambda lengths, added, size: lengths),
-            "counts_new_tokens_twice": Mutation("lengths before the append are taken for those after it",
-                lambda lengths, added, size: [length + 2 * added for length in lengths]),
-            "one_key_less": Mutation("the last key is not attended to: lengths are taken as their last index",
-                lambda lengths, added, size: [max(length + added - 1, 0) for length in lengths],
-                "vllm pull 936 and others"),
-            "one_key_more": Mutation("the slot behind the last key is attended to", lambda lengths, added, size:
-                [length + added + 1 for length in lengths], "seqlens_k of GroupQueryAttention is the total less one"),
-            "last_page_is_full": Mutation("the last page is attended to as if it were full",
-                lambda lengths, added, size: [-(-(length + added) // size) * size for length in lengths],
-                "sglang-jax pull 1557"),
-        },
-        read_positions={
-            "forgets_part_of_last_page": Mutation("a last page that is not full is not read",
-                with_result(_forgets_last_page)),
-            "ends_at_512": Mutation("keys beyond the 512th are not read", with_result(lambda positions:
-                positions[:512])),
-            "drops_ragged_tile": Mutation("keys beyond the last whole tile of 64 are not read", with_result(
-                lambda positions: positions[: len(positions) // 64 * 64] if len(positions) > 64 else positions)),
-        },
-        read_places={
-            "ends_pages_at_128": Mutation("slots of a page beyond the 128th repeat it", with_result(
-                lambda places, table: (places[0], places[1].clamp_max(127)) if table.shape[1] > 1 else places)),
-            "reads_shared_pages_once": Mutation("the first page of the item before is read by it alone", _unshared),
-            "reads_pages_of_first_item": Mutation("all items read the pages of the first", _first_item),
-            "reads_pages_of_next_item": Mutation("items read the slots of the next one", _next_item),
-            "takes_pages_of_16": Mutation("pages are taken to have 16 slots, whatever the pool's shape", _pages_of_16),
-            "reads_pages_backwards": Mutation("the pages of an item are read from its last to its first", _backwards),
-            "repeats_first_page": Mutation("all pages of an item are its first", _repeats_first_page),
-        },
-        table={"ignores_block_table": Mutation("pages are read and written in the pool's order",
-            with_result(_logical))},
-        attend={
-            "scale_is_absolute": Mutation("the sign of the scale is lost",
-                _with(lambda options: {"scale": options["scale"] and abs(options["scale"])})),
-            "causal_upper_left": Mutation("positions of queries count from the first key",
-                _aligned(causal="upper_left", window="upper_left"),
-                "flash-attention before 2.1; onnxruntime issue 29020"),
-            "all_queries_at_the_last": Mutation("all new tokens are at the position of the last",
-                _moved(lambda rows, item, totals: torch.full_like(rows, len(rows) - 1), "causal", "window")),
-            "aligned_at_the_longest": Mutation("positions of queries count from the end of the longest item",
-                _moved(lambda rows, item, totals: rows + max(totals) - item.keys.stop, "causal", "window")),
-            "always_causal": Mutation("is_causal=False is ignored", _with(lambda options: {"is_causal": True})),
-            "causal_without_window": Mutation("a window switches is_causal off",
-                _with(lambda options: {"is_causal": options["is_causal"] and options["window"] is None})),
-            "window_of_first_query": Mutation("all queries have the window of the first",
-                _moved(lambda rows, item, totals: torch.zeros_like(rows), "window")),
-            "window_from_first_key": Mutation("windows count positions from the first key",
-                _aligned(window="upper_left"), "jax.nn.dot_product_attention"),
-        },
-    ),
-    *in_items(Cached, OF_ATTENTION),
-]  # fmt: skip
+FROM_ATTENTION = in_items(Cached, OF_ATTENTION)
+MUTANTS = all_mutants(
+    Cached,
+    whole={
+        "returns_without_writing": Mutation("the caches are copied: the caller's are not written",
+            _copied(("key_cache", "value_cache")), "MLX and ONNX return new caches"),
+        "clears_unwritten_slots": Mutation("slots behind the last token are set to 0", with_result(_clears_unwritten)),
+        "advances_lengths": Mutation("cache_seqlens is advanced in place", with_result(_advances_lengths)),
+        "multiplies_unwritten_by_0": Mutation(
+            "the rest of the last page is read with weights of 0: 0 · NaN is NaN", with_result(_multiplies_unwritten),
+            "GroupQueryAttention on CPUs, onnxruntime pull 20521"),
+        "never_appends": Mutation("key and value are ignored", with_arguments(key=lambda _: None,
+            value=lambda _: None)),
+        "reads_keys_as_values": Mutation("values are read from the cache of keys",
+            with_arguments(value_cache=lambda cache, key_cache, key: key_cache if key is None else cache)),
+        "clamps_lengths_from_below": Mutation("a negative length is accepted as 0",
+            with_arguments(cache_seqlens=lambda lengths: lengths.clamp_min(0))),
+        "clamps_lengths_to_capacity": Mutation("a length beyond the cache is accepted as its end",
+            with_arguments(cache_seqlens=lambda lengths, key_cache, block_table: lengths if block_table is not None
+                else lengths.clamp_max(key_cache.shape[1]))),
+        "clamps_pages": Mutation("a page outside the pool is accepted as its first or last",
+            with_arguments(block_table=unless_none(lambda table, key_cache: table.clamp(0, len(key_cache) - 1)))),
+        "writes_over_the_last_slots": Mutation("new tokens of a full cache replace its last ones",
+            with_arguments(cache_seqlens=_behind_which_new_tokens_fit)),
+        "accepts_key_alone": Mutation("a key without a value is ignored",
+            with_arguments(key=lambda key, value: None if value is None else key)),
+        "accepts_one_row_of_pages": Mutation("one row of a block table is taken for all items",
+            with_arguments(block_table=unless_none(lambda table, query: table.expand(len(query), -1)
+                if len(table) == 1 else table))),
+    },
+    stored={
+        "rounds_new_keys": Mutation("new keys and values are rounded to bfloat16 on the way to the cache",
+            with_result(lambda new: new.bfloat16().to(new.dtype))),
+        "stores_first_token": Mutation("the first new token is stored for all", with_result(first_for_all(1))),
+    },
+    quantise={
+        "stores_numbers_without_scale": Mutation("new vectors are rounded to int8 without a scale",
+            with_result(lambda pair, new: (new.float().clamp(-127, 127).round().to(torch.int8), pair[1]))),
+        "truncates_to_int8": Mutation("int8 numbers are truncated, not rounded",
+            with_result(lambda pair, new: (_ratio(new, pair[1]).trunc().to(torch.int8), pair[1]))),
+        "rounds_halves_away": Mutation("halves are rounded away from 0, not to the even number",
+            with_result(lambda pair, new: (_away_from_0(_ratio(new, pair[1])), pair[1]))),
+        "largest_is_128": Mutation("scales are max |x| / 128", with_result(lambda pair, new: _stored(new,
+            pair[1] * (127 / 128)))),
+        "one_scale_for_all_heads": Mutation("a token has one scale for all heads",
+            with_result(lambda pair, new: _stored(new, pair[1].amax(2, keepdim=True).expand_as(pair[1])))),
+        "scale_of_largest_number": Mutation("scales are those of the largest number, not of the largest size",
+            with_result(lambda pair, new: _stored(new, new.float().amax(-1) / 127))),
+        "zeros_have_scale_1": Mutation("the scale of a vector of zeros is 1", with_result(lambda pair, new:
+            (pair[0], pair[1].masked_fill(pair[1] == 0, 1.0)))),
+        "rounds_scales": Mutation("scales are rounded to float16", with_result(lambda pair, new:
+            (pair[0], pair[1].half().float()))),
+    },
+    dequantise={
+        "ignores_scales": Mutation("int8 numbers are taken without their scales",
+            lambda numbers, scales, dtype: numbers),
+        "zero_point_on_read": Mutation("int8 numbers are read with a zero point of -128",
+            with_arguments(numbers=lambda numbers: numbers + 128), "uint8 caches"),
+        "scale_of_first_token": Mutation("all tokens have the scale of the first",
+            with_arguments(scales=first_for_all(0))),
+    },
+    read_scales={
+        "swaps_scales": Mutation("the scales of keys and values are exchanged",
+            with_arguments(scales=lambda scales: scales[::-1])),
+        "scales_of_pool_order": Mutation("scales are read in the pool's order, not by the block table",
+            with_arguments(places=lambda places: (torch.cumsum((places[1] == 0).long(), 0) - 1, places[1]))),
+        "scales_of_first_page": Mutation("all pages have the scales of the item's first",
+            with_arguments(places=lambda places: (places[0][:1].expand_as(places[0]), places[1]))),
+    },
+    append_scales={
+        "appends_no_scales": Mutation("the scales of new keys and values are not written",
+            lambda scales, places, new: None),
+        "appends_scale_of_last_token": Mutation("all new tokens get the scale of the last",
+            with_arguments(new=lambda new: tuple(x[:, -1:].expand_as(x) for x in new))),
+    },
+    new_positions={
+        "appends_one_slot_early": Mutation("tokens are appended one slot early: lengths count them",
+            with_result(lambda positions: (positions - 1).clamp_min(0)), "seqlens_k of GroupQueryAttention"),
+        "appends_at_0": Mutation("tokens are appended from the first slot on",
+            with_arguments(length=lambda length: 0)),
+    },
+    write_places={
+        "appends_at_length_of_first": Mutation("tokens of all items are appended at the length of the first item",
+            with_arguments(positions=lambda positions: positions[:1] * len(positions))),
+        "appends_to_one_page": Mutation("tokens beyond a page's end are written at its beginning",
+            with_result(lambda places: (places[0][:, :1].expand_as(places[0]), places[1]))),
+        "appends_at_page_start": Mutation("tokens are written from the first slot of the page on",
+            with_result(_from_page_start)),
+        "appends_to_logical_page": Mutation("tokens are written to the page of the table's index",
+            lambda positions, table, size: (torch.stack(positions) // size + 0 * table[:, :1].long()
+                if table.shape[1] > 1 else Cached.write_places(positions, table, size)[0],
+                Cached.write_places(positions, table, size)[1])),
+    },
+    append_keys={"appends_8_tokens_at_most": Mutation("new keys beyond the eighth of an item are not appended",
+        with_arguments(places=lambda places: (places[0][:, :8], places[1][:, :8]), new=lambda new: new[:, :8]))},
+    lengths={
+        "all_lengths_are_the_longest": Mutation("all items have the largest length",
+            with_result(lambda lengths: [max(lengths)] * len(lengths))),
+        "all_lengths_are_the_first": Mutation("all items have the length of the first",
+            with_result(lambda lengths: lengths[:1] * len(lengths))),
+    },
+    totals={
+        "attends_before_new_tokens": Mutation("the new tokens are not attended to",
+            lambda lengths, added, size: lengths),
+        "counts_new_tokens_twice": Mutation("lengths before the append are taken for those after it",
+            lambda lengths, added, size: [length + 2 * added for length in lengths]),
+        "one_key_less": Mutation("the last key is not attended to: lengths are taken as their last index",
+            lambda lengths, added, size: [max(length + added - 1, 0) for length in lengths],
+            "vllm pull 936 and others"),
+        "one_key_more": Mutation("the slot behind the last key is attended to", lambda lengths, added, size:
+            [length + added + 1 for length in lengths], "seqlens_k of GroupQueryAttention is the total less one"),
+        "last_page_is_full": Mutation("the last page is attended to as if it were full",
+            lambda lengths, added, size: [-(-(length + added) // size) * size for length in lengths],
+            "sglang-jax pull 1557"),
+    },
+    read_positions={
+        "forgets_part_of_last_page": Mutation("a last page that is not full is not read",
+            with_result(lambda positions, size:
+            positions[: len(positions) // size * size] if len(positions) > size else positions)),
+        "ends_at_512": Mutation("keys beyond the 512th are not read", with_result(lambda positions:
+            positions[:512])),
+        "drops_ragged_tile": Mutation("keys beyond the last whole tile of 64 are not read", with_result(
+            lambda positions: positions[: len(positions) // 64 * 64] if len(positions) > 64 else positions)),
+    },
+    read_places={
+        "ends_pages_at_128": Mutation("slots of a page beyond the 128th repeat it", with_result(
+            lambda places, table: (places[0], places[1].clamp_max(127)) if table.shape[1] > 1 else places)),
+        "reads_shared_pages_once": Mutation("the first page of the item before is read by it alone", _unshared),
+        "reads_pages_of_first_item": Mutation("all items read the pages of the first",
+            with_arguments(item=lambda item, table: 0 if table.shape[1] > 1 else item)),
+        "reads_pages_of_next_item": Mutation("items read the slots of the next one",
+            with_arguments(item=lambda item, table: (item + 1) % len(table))),
+        "takes_pages_of_16": Mutation("pages are taken to have 16 slots, whatever the pool's shape",
+            with_arguments(size=lambda size, table: 16 if table.shape[1] > 1 else size)),
+    },
+    table={"ignores_block_table": Mutation("pages are read and written in the pool's order",
+        with_result(lambda table, block_table:
+        table if block_table is None else torch.arange(table.numel()).view_as(table)))},
+    attend={
+        "scale_is_absolute": Mutation("the sign of the scale is lost",
+            _with(lambda options: {"scale": options["scale"] and abs(options["scale"])})),
+        "causal_upper_left": Mutation("positions of queries count from the first key",
+            _aligned(causal="upper_left", window="upper_left"),
+            "flash-attention before 2.1; onnxruntime issue 29020"),
+        "all_queries_at_the_last": Mutation("all new tokens are at the position of the last",
+            _moved(lambda rows, item, totals: torch.full_like(rows, len(rows) - 1), "causal", "window")),
+        "aligned_at_the_longest": Mutation("positions of queries count from the end of the longest item",
+            _moved(lambda rows, item, totals: rows + max(totals) - item.keys.stop, "causal", "window")),
+        "always_causal": Mutation("is_causal=False is ignored", _with(lambda options: {"is_causal": True})),
+        "causal_without_window": Mutation("a window switches is_causal off",
+            _with(lambda options: {"is_causal": options["is_causal"] and options["window"] is None})),
+        "window_of_first_query": Mutation("all queries have the window of the first",
+            _moved(lambda rows, item, totals: torch.zeros_like(rows), "window")),
+        "window_from_first_key": Mutation("windows count positions from the first key",
+            _aligned(window="upper_left"), "jax.nn.dot_product_attention"),
+    },
+)  # fmt: skip
 
 
 def _rounded(numbers: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from attnsuite.cases import Call
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
-from attnsuite.contracts.attention.workload import drawn
+from attnsuite.contracts.attention.workloads import drawn
 from attnsuite.contracts.blocks.kv_cache_attention.case import CACHES, POSITIONAL, after, places, totals
 from attnsuite.contracts.varlen_attention.workloads import OfItems
 from attnsuite.judging import compare

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions
+from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions, tensors
 from attnsuite.cases.backends import BackendCase
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.cases.documented import Arrange, DocumentedNumbers, DocumentedShape
@@ -19,30 +19,10 @@ from attnsuite.cases.expected import AttentionWeights, Expected, Form, WithinBou
 from attnsuite.cases.formula import FormulaCase, repeated
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor, out_of_order
 from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
-from attnsuite.cases.tensors import (
-    PRECISE,
-    Array,
-    Generator,
-    Inputs,
-    as_tensor,
-    dtype_of,
-    grown,
-    identity_values,
-    moved,
-    numbers,
-    valid,
-)
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, numbers, valid
 from attnsuite.cases.training import repetition_loss
 from attnsuite.contracts.blocks.multi_head_attention import computation
-from attnsuite.contracts.blocks.multi_head_attention.computation import (
-    MultiHead,
-    case,
-    heads_in,
-    heads_of,
-    random_mask,
-    scripts,
-    visible,
-)
+from attnsuite.contracts.blocks.multi_head_attention.computation import case, random_mask, scripts, visible
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES, POSITIONAL
 from attnsuite.contracts.models.workloads import STEP_BYTES, STEP_FLOPS, TRAINED, TrainedWorkload
 from attnsuite.contracts.sources import documents
@@ -200,10 +180,12 @@ def showing_weights(call: Call) -> Call:
     """The same call with identity values in every head: the output is the weights, b l (h s)."""
     items, keys = call.tensors["key"].shape[:2]
     replaced = ("value", "w_value", "b_value", "w_output", "b_output")
-    tensors = {name: tensor for name, tensor in call.tensors.items() if name not in replaced}
-    tensors["value"] = as_tensor(identity_values(items, keys), dtype_of(call))
-    tensors["w_value"] = as_tensor(np.concatenate([np.eye(keys)] * heads_in(call), -1), dtype_of(call))
-    return replace(call, tensors=tensors)
+    shown = {name: tensor for name, tensor in call.tensors.items() if name not in replaced}
+    shown["value"] = tensors.as_tensor(tensors.identity_values(items, keys), dtype_of(call))
+    shown["w_value"] = tensors.as_tensor(
+        np.concatenate([np.eye(keys)] * computation.heads_in(call), -1), dtype_of(call)
+    )
+    return replace(call, tensors=shown)
 
 
 class ShowingWeights(ChangedCase):
@@ -227,7 +209,7 @@ class DroppedInHeads(DropoutReader):
         return Form(shape, getattr(torch, dtype_of(call)), pair=True)
 
     def kept(self, call: Call, output: Array) -> Array:
-        kept: Array = heads_of(output, heads_in(call)) != 0
+        kept: Array = computation.heads_of(output, computation.heads_in(call)) != 0
         return kept
 
     def possible(self, call: Call, kept: Array) -> Array:
@@ -357,8 +339,8 @@ class Workload(TrainedWorkload):
 
     def tensors_of_round(self, call: Call, number: int) -> Mapping[str, torch.Tensor]:
         """Queries, keys and values with moved numbers, queries that have grown."""
-        changed = {name: moved(call.tensors[name], number, place) for place, name in enumerate(POSITIONAL[:3])}
-        return {**changed, "query": grown(changed["query"], number)}
+        changed = {name: tensors.moved(call.tensors[name], number, place) for place, name in enumerate(POSITIONAL[:3])}
+        return {**changed, "query": tensors.grown(changed["query"], number)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         """Of the tensors a step reads inputs, output and their gradients, of the weights what Adam reads as well."""
@@ -377,7 +359,7 @@ class Workload(TrainedWorkload):
         return replace(expected, form=Form(value.shape, expected.form.dtype), output=Bounded(value, bound))
 
     def eager(self, call: Call) -> torch.Tensor:
-        output: torch.Tensor = MultiHead(wide=lambda numbers: numbers.dtype)(**call.tensors, **call.options)
+        output: torch.Tensor = computation.MultiHead(wide=lambda numbers: numbers.dtype)(**call.tensors, **call.options)
         return output
 
 
@@ -472,7 +454,7 @@ def _maps_alone() -> Iterator[Case]:
             heads = excerpt.parameters.get("num_heads", 1)
             for role in sorted({*INPUTS} & excerpt.derived.keys()):
                 yield _printed(excerpt, role, _mapped(excerpt, role), heads)
-            for quantity in SHAPES_OF_MAPS.keys() & excerpt.expected.keys():
+            for quantity in filter(excerpt.expected.__contains__, SHAPES_OF_MAPS):
                 inputs, shape = _mapped(excerpt, SHAPES_OF_MAPS[quantity]), excerpt.expected[quantity]
                 mapped = case.with_inputs(*excerpt.named(quantity), inputs, num_heads=heads)
                 yield DocumentedShape(mapped, excerpt.at(quantity), (1, *shape)[-3:])
@@ -534,7 +516,7 @@ def _printed(
 
     def select(output: Array) -> Array:
         by_head = quantity in ("weights", *INPUTS)
-        arranged = heads_of(output, heads) if by_head else output[..., columns or slice(None)]
+        arranged = computation.heads_of(output, heads) if by_head else output[..., columns or slice(None)]
         return arranged.reshape(numbers(figures.values).shape)
 
     options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {}) | more
@@ -569,7 +551,7 @@ def _showing(inputs: Inputs, quantity: str, heads: int) -> Inputs:
     used = {name: array for name, array in inputs.items() if name not in unused[quantity]}
     if quantity == "weights":
         items, keys = inputs["key"].shape[:2]
-        used |= {"value": identity_values(items, keys), "w_value": np.concatenate([np.eye(keys)] * heads, -1)}
+        used |= {"value": tensors.identity_values(items, keys), "w_value": np.concatenate([np.eye(keys)] * heads, -1)}
     return used
 
 

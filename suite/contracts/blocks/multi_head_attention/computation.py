@@ -18,11 +18,11 @@ from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, check_ma
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import formula
 from attnsuite.cases.tensors import Array, Generator, Inputs, dtype_of
+from attnsuite.contracts import shared
 from attnsuite.contracts.attention.features.causal import causal_mask
 from attnsuite.contracts.attention.features.dropout import dropout
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from attnsuite.contracts.shared import Attention, Heads, Options, through_identity, through_whole_identity
-from attnsuite.contracts.softmax import masked, softmax
+from attnsuite.contracts.shared import Attention, Heads, Options, masked, softmax
 from attnsuite.contracts.steps.attention_scores import scaled_dot
 from attnsuite.judging.running_error import WithError
 
@@ -133,7 +133,7 @@ class MultiHead(Steps):
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
         options = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
         attend: Callable[..., Tensor] = lambda heads, options: self.attend(*heads, **options)  # noqa: E731
-        read = through_whole_identity
+        read = shared.through_whole_identity
         if backend := self.choose(attention):
             attend, read = partial(self.attend_by_backend, backend, dtype), self.read
         attended = self.with_bias(attend, heads, bias, options).to(wide)  # b h l v
@@ -211,7 +211,7 @@ class MultiHead(Steps):
     # the backend's arguments: a probability of 0 and False are left out
     needed = staticmethod(lambda options: {name: o for name, o in options.items() if isinstance(o, Tensor) or o})
     options_to_read = staticmethod(lambda options: {**options, "dropout_p": 0.0})  # when weights are read
-    read = staticmethod(through_identity)
+    read = staticmethod(shared.through_identity)
     factor = staticmethod(lambda query, value: 1 / math.sqrt(query.shape[-1]))
     mask = staticmethod(masked)
     causal = formula(lambda scores: masked(scores, causal_mask(scores.shape[-2], scores.shape[-1], torch.arange)))

@@ -20,20 +20,19 @@ from attnsuite.cases.changes import (
     swapped_where_equal,
     turned,
 )
-from attnsuite.cases.computations import bias_first, linear, usual_mutants
+from attnsuite.cases.computations import all_mutants, bias_first, linear
 from attnsuite.cases.mutants import Mutation, mutants, unless_none, with_arguments, with_result
+from attnsuite.contracts import shared
 from attnsuite.contracts.attention import mutants as attention
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Tiled
 from attnsuite.contracts.attention.features.dropout import multiplier
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, group_of_keys
-from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, ignoring, without_argument
-from attnsuite.contracts.softmax import over_queries, overflowing
+from attnsuite.contracts.shared import ignoring
 
 CONTROLS = {"correct": MultiHead()}
 DROPPED, DROPPED_SEED = 0.5, 1
 """The probability of dropout of tested modules, and the seed of what drops numbers in evaluation mode."""
-USUAL = usual_mutants(MultiHead)
 
 
 def _none_for_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
@@ -101,7 +100,7 @@ def _of_shape(first: dict[Any, Tensor], weights: Tensor) -> Tensor:
 FIRST: dict[Any, Tensor] = {}
 LATEST: dict[Any, Tensor] = {}
 
-MUTANTS = mutants(
+MUTANTS = all_mutants(
     MultiHead,
     whole={
         "fewer_heads_where_they_do_not_divide": Mutation(
@@ -204,12 +203,12 @@ MUTANTS = mutants(
             lambda scores: scores.softmax(1).nan_to_num(0.0),
             others=(lambda scores: scores.softmax(1), lambda scores: scores.clamp_min(-1e9).softmax(1))),
         "dropout_in_evaluation": Mutation("weights are dropped in evaluation mode, too", with_result(_dropped_anyway)),
-        "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
+        "softmax_over_queries": Mutation("the softmax runs over the queries", shared.over_queries),
         "weights_of_first_item": Mutation("the weights of the first item serve all items",
             with_result(first_for_all())),
         "averaged_weights": Mutation("the weights of all heads are averaged", with_result(lambda weights:
             weights.mean(1, keepdim=True).expand_as(weights)), "documents, 11.5: heads weigh differently"),
-        "overflows": Mutation("exponentials overflow: the largest score is not subtracted", overflowing),
+        "overflows": Mutation("exponentials overflow: the largest score is not subtracted", shared.overflowing),
         "drops_key_beyond_64": Mutation("the last of more than 64 keys is dropped",
             with_arguments(scores=hidden_last(64))),
     },
@@ -227,7 +226,7 @@ MUTANTS = mutants(
             lambda options: options, "torch.nn.MultiheadAttention in training"),
         "shows_unmasked_weights": Mutation("the returned attention weights ignore all masks", lambda options: {}),
     },
-    returned=OF_WEIGHTS | FAINT_WEIGHTS,
+    returned=shared.OF_WEIGHTS | shared.FAINT_WEIGHTS,
     recalled={
         "shows_first_call": Mutation("later calls return the attention weights of the first call of a shape",
             lambda weights: _of_shape(FIRST, weights).clone()),
@@ -238,12 +237,12 @@ MUTANTS = mutants(
     to_backend={"widens_for_the_plug": Mutation("the backend gets float32 for half types", lambda heads, dtype: heads,
         dtypes=("float16",))},
     needed={
-        "plug_without_dropout": Mutation("the backend is called without dropout", without_argument("dropout_p")),
-        "plug_without_causal": Mutation("the backend is called without is_causal", without_argument("is_causal")),
-        "plug_without_mask": Mutation("the backend is called without the mask", without_argument("attn_mask")),
+        "plug_without_dropout": Mutation("the backend is called without dropout", shared.without_argument("dropout_p")),
+        "plug_without_causal": Mutation("the backend is called without is_causal", shared.without_argument("is_causal")),
+        "plug_without_mask": Mutation("the backend is called without the mask", shared.without_argument("attn_mask")),
     },
-    call_backend=CALLS_OF_BACKEND,
-    read=READING,
+    call_backend=shared.CALLS_OF_BACKEND,
+    read=shared.READING,
 )  # fmt: skip
 
 PLACES: dict[str, tuple[str, Callable[..., bool]]] = {

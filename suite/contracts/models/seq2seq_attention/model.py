@@ -16,14 +16,12 @@ from attnsuite.cases import Variant
 from attnsuite.cases.changes import as_they_lie, first_for_all, repeated_beyond, turned
 from attnsuite.cases.computations import Steps, backwards, bias_first, imprecise_mutants
 from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
-from attnsuite.contracts.models import eager, greedy
+from attnsuite.contracts.models import eager
 from attnsuite.contracts.models import oracle as blocks
-from attnsuite.contracts.models.eager import Part, Storage, part
-from attnsuite.contracts.models.greedy import Translating
-from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared
+from attnsuite.contracts.models.eager import Part, Storage, Translating, part
+from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, RECALLED_WEIGHTS, TRANSLATING, shared
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
-from attnsuite.contracts.shared import Weights
-from attnsuite.contracts.softmax import fill, masked, overflowing, softmax
+from attnsuite.contracts.shared import Weights, fill, masked, overflowing, softmax
 from attnsuite.judging.running_error import WithError, concatenated
 
 Array = np.ndarray[Any, Any]
@@ -251,9 +249,8 @@ CONTROLS = {"correct": Recurrent()}
 IMPRECISE = imprecise_mutants(Recurrent)
 MUTANTS = mutants(
     Recurrent,
-    **greedy.MUTANTS,
+    **TRANSLATING,
     check_weights=CHECK_WEIGHTS,
-    check_inputs=CHECK_SENTENCES,
     take={
         "weights_as_they_lie": Mutation("weights are read in memory order", as_they_lie),
         "one_embedding": Mutation("the target's tokens have the source's embedding where the shapes allow it",

@@ -18,15 +18,17 @@ from attnsuite.cases.changes import first_for_all
 from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
 from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
-from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models import oracle as blocks
-from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, check_sentences, part
-from attnsuite.contracts.models.greedy import Translating
-from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, Translating, check_sentences, part
+from attnsuite.contracts.models.mutants import (
+    CHECK_WEIGHTS,
+    TRANSLATING,
+    first_of_shape,
+    mutants_of_blocks,
+    variants_of,
+)
 from attnsuite.contracts.models.transformer.contract import shapes
-from attnsuite.contracts.models.variants import variants_of
-from attnsuite.contracts.shared import FAINT_WEIGHTS
-from attnsuite.contracts.softmax import fill
+from attnsuite.contracts.shared import FAINT_WEIGHTS, fill
 from attnsuite.judging.running_error import WithError
 
 Array = np.ndarray[Any, Any]
@@ -207,8 +209,7 @@ CONTROLS = {"correct": Transformer()}
 COMMON = [*map(_with_halves, mutants_of_blocks(Transformer)), *imprecise_mutants(Transformer)]
 MUTANTS = mutants(
     Transformer,
-    **greedy.MUTANTS,
-    check_inputs=CHECK_SENTENCES,
+    **TRANSLATING,
     check_weights={
         **CHECK_WEIGHTS,
         "contiguous_weights": Mutation("weights must be contiguous",

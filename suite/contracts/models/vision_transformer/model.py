@@ -18,10 +18,9 @@ from attnsuite.cases.computations import bias_first, imprecise_mutants, linear
 from attnsuite.cases.mutants import Mutation, formula, mutants, with_arguments, with_result
 from attnsuite.contracts.models import oracle as blocks
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, part
-from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks
-from attnsuite.contracts.models.variants import variants_of
+from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, variants_of
 from attnsuite.contracts.models.vision_transformer.contract import shapes
-from attnsuite.contracts.softmax import unguarded
+from attnsuite.contracts.shared import unguarded
 from attnsuite.judging.running_error import WithError, concatenated
 
 Array = np.ndarray[Any, Any]
