@@ -32,9 +32,9 @@ from msgspec import Struct, msgpack
 from attnsuite.model.garbage_collection import collect_once, gc_paused_for_imports
 from attnsuite.model.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
 from attnsuite.registry.loading import UNLESS_SET
+from attnsuite.worker.sandbox import supervisor
 from attnsuite.worker.sandbox.mechanism import Space
 from attnsuite.worker.sandbox.processes import die_with_the_parent
-from attnsuite.worker.sandbox.supervisor import surround
 
 MAX_SERVERS = 8
 """Running servers at most, the last used ones: each holds an interpreter with PyTorch. A benchmark on one thread and
@@ -47,8 +47,6 @@ MARK, MARK_LENGTH = "ATTNSUITE_WORKER", 32
 forked worker overwrites its server's value in place."""
 MAX_MESSAGE = 1 << 16
 """Bytes of a message to a server at most."""
-WORKER = "attnsuite.worker.__main__"
-"""The module that every worker runs."""
 PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
 """Variables that change from test to test and that no library reads at import. They are sent with each fork, so that
 tests share a server."""
@@ -137,7 +135,9 @@ class ForkServer:
             os.close(life)
         self.pid = popen.pid
         self.close = weakref.finalize(self, _close, popen, os.getpid(), self._control, life_end)
-        self.prewarm([WORKER, *([service] if service else [])], then_collect=bool(service))  # a service may be timed
+        self.prewarm(
+            [supervisor.WORKER, *([service] if service else [])], then_collect=bool(service)
+        )  # a service may be timed
 
     @property
     def alive(self) -> bool:
@@ -340,10 +340,7 @@ def _work(replies: socket.socket, message: Fork, descriptors: Sequence[int]) -> 
                 pid = os.getpid()
             finally:
                 replies.send(msgpack.encode(pid))
-        if message.sandbox:
-            die_with_the_parent(life)  # the supervisor, which stays behind
-            surround(message.sandbox, life)
-        import_module(WORKER).main(channel, life, sandboxed=message.sandbox is not None)
+        supervisor.main(channel, life, message.sandbox)
     except BaseException:
         traceback.print_exc()
     finally:

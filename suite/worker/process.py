@@ -20,7 +20,7 @@ from uuid import uuid4
 import msgspec
 
 from attnsuite.model.limits import KILL_LIMIT
-from attnsuite.worker.forkserver import MARK, WORKER, ForkedProcess, bound, environment_of, server_of
+from attnsuite.worker.forkserver import MARK, ForkedProcess, bound, environment_of, server_of
 from attnsuite.worker.messages import STORAGE_LIMIT, TOKEN, InvalidMessage, MessageTooLarge, pack, unpack
 from attnsuite.worker.sandbox import Space, chosen, detected, sweep, take_down
 from attnsuite.worker.sandbox.mechanism import make_space
@@ -114,7 +114,7 @@ class ProcessHandle(NamedTuple):
 
 
 class Process:
-    """A process that runs `attnsuite.worker`, in a session of its own and marked, so that all it starts dies with it.
+    """A worker's process, in a session of its own and marked, so that all it starts dies with it.
 
     It is bound to these `cores`, if any. A `fresh` process is an interpreter of its own; others are forked, if the
     system allows it, from a server that has imported the worker and the module of their `service`. A `sandboxed`
@@ -394,20 +394,17 @@ def _start(
         space = make_space(environment, detected(), memory)
 
     def interpreter(descriptors: Sequence[int]) -> SpawnedProcess:
-        ends = [str(descriptors[0]), str(descriptors[2])]
-        module = ["attnsuite.worker", *ends]
-        if space:
-            module = ["attnsuite.worker.sandbox.supervisor", WORKER, *ends, msgspec.json.encode(space).decode()]
+        ends = str(descriptors[0]), str(descriptors[2]), msgspec.json.encode(space).decode()
+        command = [sys.executable, "-P", "-m", "attnsuite.worker.sandbox.supervisor", *ends]
         with bound(cores):
-            return SpawnedProcess([sys.executable, "-P", "-m", *module], descriptors, {**environment, MARK: mark})
+            return SpawnedProcess(command, descriptors, {**environment, MARK: mark})
 
     with ExitStack() as undo:
         if space:
             undo.callback(take_down, space)
         forked = None if fresh else _forked(added, cores, service, mark, space)
         begun = forked or _begin(interpreter, mark, space)
-        if begun is None:
-            raise RuntimeError("no process was started")
+        assert begun is not None, "an interpreter starts or raises"
         undo.pop_all()
     return begun
 

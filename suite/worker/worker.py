@@ -96,7 +96,7 @@ class Worker:
     transfers; `start_limit` covers the import. While a compiler may be running, both are at least `compile_limit`.
     `environment` is added to this process's own. An implementation that failed to start is not started again. Use a
     worker as a context manager, from one thread at a time. The process is bound to these `cores` if the system allows
-    it. `service`, `module:function`, carries out verbs other than `run_calls`; see `attnsuite.worker.__main__`. On a
+    it. `service`, `module:function`, carries out verbs other than `run_calls`; see `attnsuite.worker.serving`. On a
     GPU, whose drivers may not survive a fork, the process is an interpreter of its own; else it may be forked from one
     that has imported PyTorch.
 

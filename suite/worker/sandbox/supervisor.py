@@ -1,4 +1,4 @@
-"""The supervisor of a sandboxed worker: it sets up the sandbox, and exits with the worker's status."""
+"""The start of a worker's process, and the supervisor of a sandboxed one, which exits with the worker's status."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from attnsuite.worker.sandbox.namespaces import enter, protect_system, show_own_
 from attnsuite.worker.sandbox.processes import die_with_the_parent, end_descendants
 from attnsuite.worker.sandbox.system import DIE_WITH_PARENT, NEW_MOUNTS, NEW_PROCESSES, prctl
 
+WORKER = "attnsuite.worker.serving"
+"""The module that every worker runs. It imports PyTorch, which a supervisor does without."""
 
-def main(worker: str, channel: int, life: int, space: str) -> None:
-    """In an interpreter of its own: set up the sandbox, then run the module `worker`. `space` is JSON."""
+
+def main(channel: int, life: int, space: Space | None) -> None:
+    """In a new process: set up the sandbox, if there is one, then run as a worker."""
     die_with_the_parent(life)
-    surround(msgspec.json.decode(space, type=Space), life)
-    import_module(worker).main(channel, life, sandboxed=True)
+    if space:
+        surround(space, life)
+    import_module(WORKER).main(channel, life, sandboxed=space is not None)
 
 
 def surround(space: Space, life: int) -> None:
@@ -118,4 +122,4 @@ def _end_as(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), msgspec.json.decode(sys.argv[3], type=Space | None))

@@ -18,7 +18,6 @@ from attnsuite.worker import calling
 from attnsuite.worker.compiling import announce
 from attnsuite.worker.messages import TOKEN, ImportReport, ImportStatus, Request, Response, Setup, pack, unpack
 from attnsuite.worker.recording import lost
-from attnsuite.worker.sandbox.processes import die_with_the_parent
 from attnsuite.worker.turns import EXCHANGE, fill
 
 RUN_CALLS = "run_calls"
@@ -32,12 +31,10 @@ Service = Callable[[str, Mapping[str, Any]], Any]
 """Carries out a verb with its arguments: data and tensors in, data and tensors out."""
 
 
-def main(descriptor: int, life: int, sandboxed: bool = False) -> None:
+def main(descriptor: int, life: int, sandboxed: bool) -> None:
     """Serve the channel on this file descriptor. `life` is a pipe that the parent keeps open."""
     if sandboxed:  # the supervisor has it; no process inside may open the other end, which would keep it open
         os.close(life)
-    else:
-        die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -127,7 +124,3 @@ def _leave_with_the_parent(descriptor: int) -> None:
         os.write(2, b"the channel to the suite was closed\n")
         os._exit(1)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
