@@ -18,9 +18,9 @@ def names(declarations: list[Declaration]) -> list[str]:
     return [declaration.full_name for declaration in declarations]
 
 
-def complaint(*targets: str, contract: str | None = None, root: Path | None = None) -> str:
+def complaint(*targets: str, contract: str | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        _ = [load(declaration) for declaration in find(targets, contract, root=root)]
+        _ = [load(declaration) for declaration in find(targets, contract)]
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attnsuite import registry
-from attnsuite.contracts import file_of
 from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.registry import Declaration
 from attnsuite.results import RunWriter
@@ -38,8 +37,6 @@ def chosen(
     every = registry.find(targets, contract, signature=signature or "")
     if not (wanted := registry.without(every, skipped, contract)):
         raise UsageError(f"--except {' --except '.join(skipped)} leaves nothing to test")
-    if contract is not None:
-        file_of(contract)  # raises for a folder of implementations that is not a contract of the suite
     return wanted
 
 

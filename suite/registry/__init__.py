@@ -10,7 +10,6 @@ from attnsuite.registry.declaration import Loaded as Loaded
 from attnsuite.registry.declaration import Missing as Missing
 from attnsuite.registry.declaration import implementation as implementation
 from attnsuite.registry.discovery import ENTRY_POINTS as ENTRY_POINTS
-from attnsuite.registry.discovery import contracts as contracts
 from attnsuite.registry.discovery import discover as discover
 from attnsuite.registry.files import locate as locate
 from attnsuite.registry.files import source_hash as source_hash

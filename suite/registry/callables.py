@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnsuite.contracts import contract, names
+from attnsuite.contracts import contract
 from attnsuite.registry.declaration import Declaration, Uncallable, declared_by
 from attnsuite.registry.roles import CONTRACTS, WEIGHTED, listed, meaning_of, named_parameters, needed
 
@@ -28,7 +28,7 @@ def as_callable(target: Any, name: str, declaration: Declaration) -> tuple[Calla
     contract_name, arguments = declaration.contract, declaration.arguments
     if arguments and not isinstance(target, type):
         raise Uncallable(f"{name} is no class: write it without the arguments {arguments}")
-    is_model = contract_name in names() and contract(contract_name).is_model
+    is_model = contract(contract_name).is_model
     made = target if isinstance(target, type) else type(target)
     if _is_module_or_class(target) and not (is_model and "weights" in inspect.signature(made).parameters):
         from torch.nn import Module
@@ -142,8 +142,8 @@ def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
     if contract_name == "attention":
         fitting = meaning_of(type(module).__name__, CONTRACTS, WEIGHTED)
         raise Uncallable(f"{says}: say --contract {fitting}, whose tests set them")
-    signature = contract(contract_name).signature if contract_name in names() else "the contract's signature"
-    raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
+    own = contract(contract_name).signature
+    raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {own}")
 
 
 def usual_contract(target: Any) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from attnsuite.contracts import contract as contract_named
-from attnsuite.contracts import names as contract_names
 from attnsuite.contracts import signature_of
 from attnsuite.model import UsageError
 from attnsuite.registry.callables import is_module
@@ -215,7 +214,7 @@ def required_options(declaration: Declaration, function: Callable[..., Any]) -> 
 
 def _is_called(declaration: Declaration) -> bool:
     """Whether tests call the function itself, and not what a factory makes."""
-    return declaration.contract in contract_names() and not contract_named(declaration.contract).is_model
+    return not contract_named(declaration.contract).is_model
 
 
 def _options(declared: Iterable[Parameter], declaration: Declaration) -> list[Parameter]:
@@ -227,8 +226,6 @@ def _options(declared: Iterable[Parameter], declaration: Declaration) -> list[Pa
 
 def accepting_keywords(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
     """The function with its positional-only options accepted by keyword; unchanged where it has none."""
-    if contract not in contract_names():
-        return function
     declared = function_parameters(function, through=False) or []
     later = [parameter for parameter in declared if parameter.kind is parameter.POSITIONAL_ONLY][
         len(input_names(contract)) :

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import UsageError
 from attnsuite.registry.backends import PARAMETER, with_backend
@@ -27,7 +28,7 @@ from attnsuite.registry.naming import refuse_other_layers
 from attnsuite.registry.roles import listed
 from attnsuite.registry.side_effects import preserve_process_state, silence
 from attnsuite.registry.signatures import AmbiguousSignature
-from attnsuite.registry.source import MAX_LISTED, UNDECORATED, makes_models, syntax_tree
+from attnsuite.registry.source import MAX_LISTED, UNDECORATED, syntax_tree
 
 UNLESS_SET = {"ORT_DISABLE_TELEMETRY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Environment variables for libraries that implementations import, unless the user has set them. onnxruntime (1.29 and
@@ -288,7 +289,7 @@ def candidates(module: ModuleType, contract: str) -> list[str]:
     public = {name: value for name, value in vars(module).items() if name[0] != "_" and callable(value)}
     own = {name: value for name, value in public.items() if _home(value) == module.__name__}
     functions = {name: value for name, value in own.items() if not isinstance(value, type)}
-    if makes_models(contract):
+    if contract_named(contract).is_model:
         functions = {name: value for name, value in functions.items() if inspect.isroutine(value)}
     made = {
         name: value for name, value in public.items() if not isinstance(value, type) and not _is_foreign(name, value)

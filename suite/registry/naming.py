@@ -34,7 +34,7 @@ def assumptions(declaration: Declaration) -> str:
 
 def misnamed(declaration: Declaration) -> str:
     """What to write where a user's own function has parameters with almost the names of its contract's; or empty."""
-    if not declaration.own or declaration.parameters is None or declaration.contract not in contract_names():
+    if not declaration.own or declaration.parameters is None:
         return ""
     if declaration.signature and not signature(declaration.signature).has_own_names:
         return ""  # its parameters are that signature's

@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnsuite.contracts import contract as contract_named
-from attnsuite.contracts import names as contract_names
 from attnsuite.registry.calls import contract_of
 from attnsuite.registry.declaration import Declaration, implementation_arguments
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, AmbiguousSignature, recognise, signature
@@ -139,11 +137,6 @@ def _own_parameters(function: FunctionSource, whole: Declaration) -> tuple[str, 
     except AmbiguousSignature:
         return None
     return function.parameters if name in ("", OWN) else None
-
-
-def makes_models(name: str) -> bool:
-    """Whether the contract tests what a factory makes."""
-    return name in contract_names() and contract_named(name).is_model
 
 
 def syntax_tree(source: bytes, name: str = "<unknown>") -> ast.Module:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
+from attnsuite.contracts import file_of
+from attnsuite.contracts import names as contract_names
 from attnsuite.model import UsageError
 from attnsuite.registry.backends import may_take_backend, parts, with_backend
 from attnsuite.registry.calls import with_signature
 from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
+from attnsuite.registry.discovery import DEFAULT_CONTRACT, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.roles import CONTRACTS, WEIGHTED, listed, meaning_of
 from attnsuite.registry.signatures import signature as signature_named
@@ -26,9 +28,7 @@ CALLED = re.compile(r"(.+:[\w.]+)(\(.*\))", re.DOTALL)
 """A target with the arguments of a class: `file.py:Attention(128, 4)`."""
 
 
-def find(
-    targets: Iterable[str] = (), contract: str | None = None, *, root: str | Path | None = None, signature: str = ""
-) -> list[Declaration]:
+def find(targets: Iterable[str] = (), contract: str | None = None, *, signature: str = "") -> list[Declaration]:
     """The implementations that the targets name, each once, in the order named. No targets: all that are registered.
 
     A target is one of
@@ -49,10 +49,9 @@ def find(
     where their parameters do not identify it. Raises `UsageError`, in one line, if a target is not found.
     Locating a module may import the packages around it.
     """
-    known = contracts(root)
-    if contract is not None and contract not in known:
-        raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
-    search = _Search(tuple(discover(root)), known, contract, signature=signature)
+    if contract is not None:
+        file_of(contract)  # raises for an unknown one
+    search = _Search(tuple(discover()), contract, signature=signature)
     targets = list(targets)
     if signature:
         signature_named(signature)  # an unknown name is the first complaint
@@ -108,11 +107,10 @@ def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, .
     They are the registered name; without one, file or module and function, and `--contract` unless the folder names it.
     """
     registered = {declaration.full_name: declaration for declaration in discover()}
-    known = contracts()
-    return {declaration.full_name: _words(declaration, registered, known) for declaration in declarations}
+    return {declaration.full_name: _words(declaration, registered) for declaration in declarations}
 
 
-def _words(declaration: Declaration, registered: Mapping[str, Declaration], known: Sequence[str]) -> tuple[str, ...]:
+def _words(declaration: Declaration, registered: Mapping[str, Declaration]) -> tuple[str, ...]:
     def is_registered(part: Declaration) -> bool:
         return part.full_name in registered and _same(part, registered[part.full_name])
 
@@ -124,9 +122,7 @@ def _words(declaration: Declaration, registered: Mapping[str, Declaration], know
     host, *_ = own = [declaration] if is_registered(declaration) else parts(declaration)
     target = "+".join(map(word, own))
     source = _source(host)
-    if is_registered(host) or host.contract == (
-        source.contract_of(host.function) or _implied_contract(host, known, source)
-    ):
+    if is_registered(host) or host.contract == (source.contract_of(host.function) or _implied_contract(host, source)):
         return (target,)
     return target, "--contract", host.contract
 
@@ -153,7 +149,7 @@ def _source(declaration: Declaration) -> FileSource:
     return read(Path(declaration.file)) if declaration.file else FileSource()
 
 
-def _implied_contract(declaration: Declaration, known: Sequence[str], source: FileSource) -> str:
+def _implied_contract(declaration: Declaration, source: FileSource) -> str:
     """The contract that the folder of a file or module is named after, else its function; or that its parameters show;
     or attention.
     """
@@ -162,7 +158,7 @@ def _implied_contract(declaration: Declaration, known: Sequence[str], source: Fi
     shown = dict(source.contracts).get(declaration.function)
     weighted = _weighted_class(declaration)
     default = shown or (meaning_of(weighted, CONTRACTS, WEIGHTED) if weighted else DEFAULT_CONTRACT)
-    return next((name for name in names if name in known), default)
+    return next((name for name in names if name in contract_names()), default)
 
 
 def _weighted_class(declaration: Declaration) -> str:
@@ -177,7 +173,6 @@ class _Search:
     """Finds the declarations of a target: a name registered among `everything`, a file or a module; of `contract`."""
 
     everything: tuple[Declaration, ...]
-    known: tuple[str, ...]
     contract: str | None
     word: str = "target"
     signature: str = ""
@@ -232,12 +227,12 @@ class _Search:
         alone = [declaration for declaration in ordered if not declaration.backend]
         names = {name: known.full_name for known in alone for name in (known.name, known.full_name)}
         close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
-        if target in self.known:
+        if target in contract_names():
             close = [f"{target}/*"]
         if close:
             return f"unknown {self.word} {target!r}: did you mean {' or '.join(close)}?"
         contract = target.partition("/")[0]
-        contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
+        contract = contract if contract in contract_names() else self.contract or DEFAULT_CONTRACT
         there = listed([known.full_name for known in alone if known.contract == contract], MAX_LISTED) or "none"
         return f"unknown {self.word} {target!r}; implementations of {contract} are: {there}"
 
@@ -268,7 +263,7 @@ class _Search:
 
         Empty without such a function, with several, and for attention.
         """
-        names = [name for name, _ in source.lines if name in self.known]
+        names = [name for name, _ in source.lines if name in contract_names()]
         shown = dict(source.contracts)
         if not names and source.top in dict(source.weighted):
             return source.top
@@ -298,7 +293,7 @@ class _Search:
         """
         theirs = signature_named(self.signature).contract if self.signature else DEFAULT_CONTRACT
         of_signature = theirs if theirs != DEFAULT_CONTRACT else ""
-        contract = self.contract or of_signature or declared or _implied_contract(whole, self.known, source)
+        contract = self.contract or of_signature or declared or _implied_contract(whole, source)
         return with_signature(replace(whole, contract=contract), self.signature)
 
 

@@ -8,11 +8,15 @@ from shutil import copytree
 import pytest
 from targets import SUBMISSIONS
 
+from attnsuite.registry import discovery
+
 
 @pytest.fixture
-def room(tmp_path: Path) -> Path:
-    """A folder with two contracts and a name that is in both."""
-    return Path(copytree(SUBMISSIONS / "room", tmp_path / "room"))
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in place of the implementations that ship, with two contracts and a name that is in both."""
+    home = Path(copytree(SUBMISSIONS / "room", tmp_path / "room"))
+    monkeypatch.setattr(discovery, "HOME", home)
+    return home
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 from targets import PLAIN, Write, names
 
 from attnsuite import implementation
-from attnsuite.registry import Broken, discover, load
+from attnsuite.registry import Broken, discover, discovery, load
 
 # What a room declares
 
 
 def test_a_room_is_listed_in_order_without_its_helpers(room: Path) -> None:
-    assert names(discover(room)) == [
+    assert names(discover()) == [
         "attention/chunked",
         "attention/eager",
         "attention/sdpa.flash",
@@ -24,7 +24,7 @@ def test_a_room_is_listed_in_order_without_its_helpers(room: Path) -> None:
 
 
 def test_a_declaration_is_read_from_the_source(room: Path) -> None:
-    chunked, _, flash, math, _ = found = discover(room)
+    chunked, _, flash, math, _ = found = discover()
     assert not any(declaration.broken for declaration in found)
     assert chunked.summary == "Attention in chunks."
     assert chunked.parameters == ("query", "key", "value", "scale")
@@ -38,9 +38,10 @@ def test_a_declaration_is_read_from_the_source(room: Path) -> None:
     assert Path(flash.file) == room / "attention" / "sdpa.py"
 
 
-def test_parameters_of_a_library_are_known_after_the_import(write: Write) -> None:
+def test_parameters_of_a_library_are_known_after_the_import(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "from attnsuite import implementation\n@implementation\ndef attention(q, k, v, softmax_scale=None): ...\n"
-    (declaration,) = discover(write("room/attention/mine.py", text).parent.parent)
+    monkeypatch.setattr(discovery, "HOME", write("room/attention/mine.py", text).parent.parent)
+    (declaration,) = discover()
 
     assert declaration.parameters is None
     assert load(declaration).declaration.parameters == ("query", "key", "value", "scale", "enable_gqa")
@@ -89,10 +90,10 @@ def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() 
     ],
 )
 def test_what_cannot_be_read_stands_in_the_list_with_the_reason(
-    write: Write, text: str, reason: str | tuple[str, ...]
+    write: Write, monkeypatch: pytest.MonkeyPatch, text: str, reason: str | tuple[str, ...]
 ) -> None:
-    root = write("room/attention/odd.py", text).parent.parent
-    (declaration,) = discover(root)
+    monkeypatch.setattr(discovery, "HOME", write("room/attention/odd.py", text).parent.parent)
+    (declaration,) = discover()
     assert declaration.full_name == "attention/odd"
     assert declaration.broken.startswith(reason)
     loaded = load(declaration)
