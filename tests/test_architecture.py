@@ -102,8 +102,8 @@ BUDGETS = {
     "judging": 1060,
     "cases": 3800,
     "contracts": 22360,
-    "registry": 5570,
-    "worker": 3630,
+    "registry": 5530,
+    "worker": 3620,
     "machine": 650,
     "results": 1840,
     "conformance": 3500,
@@ -111,7 +111,7 @@ BUDGETS = {
     "report": 3060,
     "documents": 3640,
     "export": 530,
-    "cli": 3610,
+    "cli": 3600,
 }
 """The largest number of lines of Python per package. A commit that raises one gives the reason."""
 

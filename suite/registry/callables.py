@@ -142,8 +142,8 @@ def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
     if contract_name == "attention":
         fitting = meaning_of(type(module).__name__, CONTRACTS, WEIGHTED)
         raise Uncallable(f"{says}: say --contract {fitting}, whose tests set them")
-    own = contract(contract_name).signature
-    raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {own}")
+    signature = contract(contract_name).signature
+    raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
 
 
 def usual_contract(target: Any) -> str:
