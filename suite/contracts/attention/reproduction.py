@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Call, Calls, Conventions, Reply
+from attnsuite.cases import Call, Calls, Case, Conventions, Reply
 from attnsuite.cases.contract import Reproducer
-from attnsuite.cases.expected import Expected, PerCallCase, WithinBounds
+from attnsuite.cases.expected import Expected, WithinBounds
 from attnsuite.cases.formula import UPSTREAM
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
-from attnsuite.contracts.attention.cases.case import expected_result
+from attnsuite.contracts.attention.cases.several_calls import CallSequence
 from attnsuite.contracts.attention.feature import Grid, features, visible
 from attnsuite.contracts.attention.features.sinks import with_sinks
 from attnsuite.judging import compare
@@ -420,19 +420,9 @@ def _worst(reply: Reply, expected: WithinBounds) -> tuple[str, tuple[int, ...]]:
     return next((name for name, second in seconds if second.verdict(name, reply).status != Status.PASSED), ""), ()
 
 
-@dataclass(frozen=True)
-class GivenCalls(PerCallCase):
+def case_of(calls: Calls) -> Case:
     """A case of these very calls, each compared with the oracle."""
-
-    made: Calls
-    name: str = "reproduction/smallest"
-    why: str = "the smallest call that fails"
-
-    def calls(self, dtype: str) -> Calls:
-        return self.made
-
-    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
-        return tuple(expected_result(call, conventions) for call in calls)
+    return CallSequence("reproduction/smallest", "the smallest call that fails", lambda draw: calls)
 
 
 def equal_calls() -> Calls:
@@ -459,4 +449,4 @@ def reproducing() -> Reproducer:
     """The functions that reduce a failing call of attention and write it as plain torch."""
     simpler = (plainer_ways, fewer_options, fewer_gradients, contiguous, smaller_sizes, fewer_axes, simpler_numbers)
     conventions = frozenset(point for feature in features() if feature.visible for point in feature.conventions)
-    return Reproducer(GivenCalls, simpler, written, conventions, blank, HARMLESS, equal_calls(), noise)
+    return Reproducer(case_of, simpler, written, conventions, blank, HARMLESS, equal_calls(), noise)

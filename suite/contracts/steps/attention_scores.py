@@ -382,9 +382,11 @@ def variants() -> list[Variant]:
         dot=lambda query, key: (key @ query.mT).mT.contiguous(),
         scaled_dot=lambda query, key: query @ (key / math.sqrt(key.shape[-1])).mT,
         bilinear=lambda query, key, w: query @ (w @ key.mT),
-        additive=_additive_by_query,
-        distance=_expanded_distance,
-    )
+        additive=lambda query, key, w_query, w_key, w_score: (
+            (key @ w_key)[..., None, :, :] + (query @ w_query)[..., :, None, :]).tanh() @ w_score,
+        distance=lambda query, key: (query @ key.mT - (key * key).sum(-1)[..., None, :] / 2
+            - (query * query).sum(-1, keepdim=True) / 2),
+    )  # fmt: skip
     return [
         Variant("own_dtype", "queries are mapped first, in the dtype itself", queries_first),
         Variant("keys_first", "keys are mapped and scaled, distances expanded", keys_first),
@@ -395,13 +397,3 @@ def _additive_of_pairs(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tenso
     lead = (*query.shape[:-1], key.shape[-2])
     pairs = (query[..., :, None, :].expand(*lead, -1), key[..., None, :, :].expand(*lead, -1))
     return (torch.cat(pairs, -1) @ torch.cat([w_query, w_key])).tanh() @ w_score
-
-
-def _additive_by_query(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor) -> Tensor:
-    rows = [(key @ w_key + row @ w_query).tanh() @ w_score for row in query.split(1, -2)]
-    return torch.stack(rows, -2) if rows and query.shape[-2] else query.new_zeros(*query.shape[:-1], key.shape[-2])
-
-
-def _expanded_distance(query: Tensor, key: Tensor) -> Tensor:
-    squares = (key * key).sum(-1)[..., None, :] / 2
-    return query @ key.mT - squares - (query * query).sum(-1, keepdim=True) / 2

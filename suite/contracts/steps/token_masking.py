@@ -140,8 +140,8 @@ WORDS = {
     "selected": "are selected", "untouched": "stay untouched", "mask": "become the mask token",
     "random": "become a random token", "kept": "stay as they are, though selected",
 }  # fmt: skip
-Judge = Callable[[Sequence[Masking]], list[Share]]
-"""Counts in the outputs of the calls of a case."""
+Judge = Callable[..., list[Share]]
+"""Counts in the outputs of the calls of a case, each an argument."""
 
 
 def counted(says: str, places: Array, among: Array, low: float, high: float | None = None) -> Share:
@@ -165,42 +165,38 @@ def rules(maskings: Sequence[Masking]) -> list[Share]:
     return counts
 
 
-def selection(maskings: Sequence[Masking]) -> list[Share]:
+def selection(masking: Masking) -> list[Share]:
     """Selected tokens."""
-    return [counted("tokens are selected", maskings[0].selected, ~maskings[0].special, maskings[0].select)]
+    return [counted("tokens are selected", masking.selected, ~masking.special, masking.select)]
 
 
-def kinds(maskings: Sequence[Masking]) -> list[Share]:
+def kinds(masking: Masking) -> list[Share]:
     """Selected tokens, and their fates."""
-    (masking,) = maskings
     of_fates = (
         counted(f"selected tokens {WORDS[fate]}", masking.fates == fate, masking.selected, *likely)
         for fate, likely in masking.likely.items()
     )
-    return [*selection(maskings), *of_fates]
+    return [*selection(masking), *of_fates]
 
 
 def parts(says: str, count: int = 0) -> Judge:
     """Selected tokens in this many parts of the positions, or at each position; `says` gets their number."""
 
-    def judge(maskings: Sequence[Masking]) -> list[Share]:
-        (masking,) = maskings
+    def judge(masking: Masking) -> list[Share]:
         pieces = np.array_split(masking.selected, count or masking.selected.shape[1], axis=1)
         return [counted(says.format(n), piece, piece | True, masking.select) for n, piece in enumerate(pieces, 1)]
 
     return judge
 
 
-def agreeing(maskings: Sequence[Masking]) -> list[Share]:
+def agreeing(masking: Masking) -> list[Share]:
     """Places some steps apart that are both selected or both not, along each axis."""
-    (masking,) = maskings
     says = "pairs of {} {} apart agree in their selection"
     return agreement(masking.selected, ("items", "positions"), LAGS, says, *masking.agreeing)
 
 
-def mixed(maskings: Sequence[Masking]) -> list[Share]:
+def mixed(masking: Masking) -> list[Share]:
     """Mask tokens in each half, and neighbours, in an item or in two items, that share their fate."""
-    (masking,) = maskings
     is_mask, counts = masking.fates == "mask", []
     for axis, name in enumerate(("items", "positions")):
         halves = zip(np.array_split(masking.selected, 2, axis), np.array_split(is_mask, 2, axis), strict=True)
@@ -219,9 +215,8 @@ def mixed(maskings: Sequence[Masking]) -> list[Share]:
     ]
 
 
-def uniform(maskings: Sequence[Masking]) -> list[Share]:
+def uniform(masking: Masking) -> list[Share]:
     """Random tokens from each part of the vocabulary, without the tokens that may be left out of it."""
-    (masking,) = maskings
     known = np.union1d(masking.tokens, masking.mask_token)
     others = np.delete(np.arange(masking.vocab_size), known)
     was_there = np.isin(masking.corrupted, known)
@@ -240,9 +235,8 @@ def uniform(maskings: Sequence[Masking]) -> list[Share]:
     ]  # fmt: skip
 
 
-def repeated(maskings: Sequence[Masking]) -> list[Share]:
+def repeated(first: Masking, again: Masking, other: Masking, next_call: Masking) -> list[Share]:
     """The same seed twice, another seed, and the call after it: the places in which they agree."""
-    first, again, other, next_call = maskings
     differ = (first.corrupted != again.corrupted) | (first.labels != again.labels)
     counts = [counted("places differ between two calls with one seed", differ, differ | True, 0.0)]
     low, high = (sum(share[end] ** 2 for share in first.likely.values()) for end in (0, 1))
@@ -261,8 +255,7 @@ def repeated(maskings: Sequence[Masking]) -> list[Share]:
 def in_all(fate: str, probability: float) -> Judge:
     """All tokens that are selected, meet a fate or stay untouched, by a document's numbers."""
 
-    def judge(maskings: Sequence[Masking]) -> list[Share]:
-        (masking,) = maskings
+    def judge(masking: Masking) -> list[Share]:
         chosen, by_chance = masking.selected, 2 / masking.vocab_size  # a random token may be the original or the mask
         places = chosen if fate == "selected" else ~chosen if fate == "untouched" else chosen & (masking.fates == fate)
         low, high = probability * (1 - by_chance), probability * (1 + by_chance)
@@ -299,12 +292,12 @@ class Masked(CountedCase):
             tokens, special = (calls[0].tensors[name].numpy() for name in POSITIONAL)
             options = {"select": 0.15, **base.options}
             maskings = [Masking(tokens, special, *output, **options) for output in outputs]
-            return rules(maskings) + judge(maskings)
+            return rules(maskings) + judge(*maskings)
 
         super().__init__(base, lambda call: Form((2, *call.tensors["tokens"].shape), torch.int64), count, seeds)
 
 
-def case(name: str, why: str, judge: Judge = lambda maskings: [], seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
+def case(name: str, why: str, judge: Judge = lambda masking: [], seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
     """A masking for each seed."""
     return Masked(masked(name, why, **unusual), judge, seeds)
 

@@ -147,8 +147,8 @@ def with_all_heads(call: AttentionCall) -> AttentionCall:
     return replace(call, key=key, value=value)
 
 
-def bent(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Condition], StepChange]:
-    """Bad input that is changed to valid input, in one place alone."""
+def only_there(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Condition], StepChange]:
+    """A path of its own changes the call: that is its mistake, or bad input becomes valid."""
     return lambda here: with_arguments(call=lambda call: change(call) if here(call) else call)
 
 
@@ -200,11 +200,11 @@ CHECKING = mutants(
         "reads_key_with_strides_of_query": Mutation("the key is read with the query's strides",
             with_arguments(call=with_strides_of_query), "flash-attention issue 818 (sibling's layout)"),
         **in_places("accepts_mismatched_lengths", "keys and values of different lengths are accepted",
-            bent(with_one_length), *CHECKED_PLACES),
+            only_there(with_one_length), *CHECKED_PLACES),
         **in_places("accepts_mismatched_widths", "a query and key of different widths are accepted",
-            bent(with_one_width), *CHECKED_PLACES),
+            only_there(with_one_width), *CHECKED_PLACES),
         **in_places("accepts_negative_dropout", "a negative dropout_p is accepted as 0",
-            bent(lambda call: call.but(dropout_p=max(call["dropout_p"], 0.0))), "with_mask", "in_rank_3", "in_rank_2"),
+            only_there(lambda call: call.but(dropout_p=max(call["dropout_p"], 0.0))), "with_mask", "in_rank_3", "in_rank_2"),
         "accepts_masks_that_expand": Mutation(
             "a mask with more queries, keys, heads or items than there are expands the output",
             with_arguments(call=expanded_by_mask),
@@ -231,11 +231,6 @@ THREADS = ("on_4_threads", "on_6_threads", "on_8_threads")
 MET = ("in_groups_of_3_over_16_keys", "in_groups_of_7_over_16_keys")
 
 
-def _only(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Condition], StepChange]:
-    """The mistake of a path that changes the call."""
-    return lambda here: with_arguments(call=lambda call: change(call) if here(call) else call)
-
-
 def _without_mask(boolean: bool) -> Callable[[Condition], StepChange]:
     """A mask of this kind is ignored."""
 
@@ -243,7 +238,7 @@ def _without_mask(boolean: bool) -> Callable[[Condition], StepChange]:
         mask = call["attn_mask"]
         return call if mask is None or is_bool(mask) != boolean else call.but(attn_mask=None)
 
-    return _only(change)
+    return only_there(change)
 
 
 def tiled_heads(call: AttentionCall) -> AttentionCall:
@@ -307,30 +302,30 @@ CALLS = mutants(
             *THREADS, "beyond_32_items", "beyond_the_grid", "for_one_query"),
         **in_places("ignores_float_mask", "a float mask is ignored", _without_mask(False), TILES, *WIDE, *TALL,
             "beyond_64_heads", "for_one_query", "that_is_a_parameter"),
-        **in_places("uses_first_querys_mask", "the mask's first row is used for all queries", _only(_first_row_of_mask),
+        **in_places("uses_first_querys_mask", "the mask's first row is used for all queries", only_there(_first_row_of_mask),
             *TALL),
-        **in_places("ignores_causal", "is_causal is ignored", _only(lambda call: call.but(is_causal=False)), TILES,
+        **in_places("ignores_causal", "is_causal is ignored", only_there(lambda call: call.but(is_causal=False)), TILES,
             *TALL, *THREADS, "without_grad_mode"),
-        **in_places("ignores_window", "the window is ignored", _only(lambda call: call.but(window=None)), TILES, *TALL,
+        **in_places("ignores_window", "the window is ignored", only_there(lambda call: call.but(window=None)), TILES, *TALL,
             *MET),
-        **in_places("ignores_scale", "a given scale is ignored", _only(lambda call: call.but(scale=None)), TILES, *WIDE,
+        **in_places("ignores_scale", "a given scale is ignored", only_there(lambda call: call.but(scale=None)), TILES, *WIDE,
             *TALL, "of_numpy", "without_grad_mode"),
-        **in_places("ignores_dropout", "dropout is ignored", _only(lambda call: call.but(dropout_p=0.0)), TILES,
+        **in_places("ignores_dropout", "dropout is ignored", only_there(lambda call: call.but(dropout_p=0.0)), TILES,
             "for_one_query", "without_gradient", "without_grad_mode", "when_causal"),
         **in_places("reads_first_key_head", "with grouped heads, all query heads read the first key head",
-            _only(lambda call: call.changed(lambda tensor: tensor[..., :1, :, :].expand_as(tensor), "key", "value")
+            only_there(lambda call: call.changed(lambda tensor: tensor[..., :1, :, :].expand_as(tensor), "key", "value")
             if call.grouped else call), "without_grad_mode", "for_one_query"),
-        **in_places("tiles_key_heads", "query head i reads key head i mod g", _only(tiled_heads), TILES, *WIDE, *TALL,
+        **in_places("tiles_key_heads", "query head i reads key head i mod g", only_there(tiled_heads), TILES, *WIDE, *TALL,
             *(f"in_groups_of_{n}" for n in (3, 5, 6, 7, 12, 16)), "beyond_64_heads", "beyond_the_grid", *THREADS),
         **in_places("crops_values", "the last column of values of another width is 0",
-            _only(lambda call: call if call.value_width == call.width or not call.value_width
+            only_there(lambda call: call if call.value_width == call.width or not call.value_width
             else call.changed(lambda value: with_zero_columns(value, call.value_width - 1), "value")), TILES, *WIDE),
         **in_places("aligns_causal_at_the_end", "causal is aligned at the lower right",
-            _only(lambda call: replace(call, conventions={**call.conventions, "causal": "lower_right"})), TILES,
+            only_there(lambda call: replace(call, conventions={**call.conventions, "causal": "lower_right"})), TILES,
             "with_mask"),
         **in_places("drops_last_key", "the last key is not read",
-            _only(lambda call: with_first_keys(call, call.keys - 1)), *THREADS),
-        **in_places("refuses_call", "an error is raised", _only(_refused), "in_rank_2", "in_rank_3", "when_grouped",
+            only_there(lambda call: with_first_keys(call, call.keys - 1)), *THREADS),
+        **in_places("refuses_call", "an error is raised", only_there(_refused), "in_rank_2", "in_rank_3", "when_grouped",
             "without_keys", "without_queries", "with_mask_and_without_items", "with_dropout_and_without_keys",
             "in_window_and_without_keys", "without_queries_and_without_keys", "when_causal_and_without_keys",
             "when_grouped_and_without_queries"),

@@ -22,11 +22,12 @@ from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, Dropout
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, numbers, valid
 from attnsuite.cases.training import repetition_loss
 from attnsuite.contracts.blocks.multi_head_attention import computation
-from attnsuite.contracts.blocks.multi_head_attention.computation import case, random_mask, scripts, visible
+from attnsuite.contracts.blocks.multi_head_attention.computation import case, scripts, visible
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES, POSITIONAL
 from attnsuite.contracts.models.workloads import STEP_BYTES, STEP_FLOPS, TRAINED, TrainedWorkload
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.contracts.steps.additive_attention import random_mask
 from attnsuite.judging.patterns import Judge, Seeds, kept_share, neighbours
 from attnsuite.judging.patterns import repeated as repeated_draws
 from attnsuite.judging.precision import Bounded

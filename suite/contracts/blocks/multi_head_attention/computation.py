@@ -23,6 +23,7 @@ from attnsuite.contracts.attention.features.causal import causal_mask
 from attnsuite.contracts.attention.features.dropout import dropout
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
 from attnsuite.contracts.shared import Attention, Heads, Options, masked, softmax
+from attnsuite.contracts.steps.additive_attention import Mask
 from attnsuite.contracts.steps.attention_scores import scaled_dot
 from attnsuite.judging.running_error import WithError
 
@@ -223,7 +224,6 @@ class MultiHead(Steps):
     recalled = formula(lambda weights: weights)
 
 
-Mask = Callable[[Generator], Array]
 KEY_MAPS = {"w_key", "w_value", "b_key", "b_value"}
 """The weights of keys and values."""
 
@@ -280,11 +280,6 @@ def heads_in(call: Call) -> int:
 
 case = Formula(oracle, POSITIONAL, draw, options=("is_causal", "dropout_p", "need_weights", "step", "drawn"),
     shared=("num_heads",), always={"num_heads": 2}, weights=attention_weights, hidden=hidden)  # fmt: skip
-
-
-def random_mask(*shape: int) -> Mask:
-    """A mask of this shape that hides 40 % of the keys."""
-    return lambda random: random.random(shape) < 0.6
 
 
 def heads_of(output: Array, heads: int) -> Array:

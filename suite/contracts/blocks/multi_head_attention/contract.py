@@ -53,11 +53,9 @@ h heads, p = d/h head width. Vaswani et al., "Attention is all you need" (arXiv 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from attnsuite.cases import Call, Conventions, declare
+from attnsuite.cases import Call, declare
 from attnsuite.contracts.attention.contract import LARGE
-from attnsuite.contracts.attention.features.mask import has_empty_row
+from attnsuite.contracts.attention.features import mask
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
 INPUT_BIASES = ("b_query", "b_key", "b_value")
@@ -92,27 +90,19 @@ def _columns(call: Call, role: str) -> int:
     return call.tensors[f"w_{role}"].shape[-1]
 
 
-def with_mask_of(call: Call, conventions: Conventions) -> Call:
-    """The call with the mask of these conventions: under `may_not`, True means hidden."""
-    mask = call.tensors.get("attn_mask")
-    if conventions.get("bool_mask") != "may_not" or mask is None or str(mask.dtype) != "torch.bool":
-        return call
-    return replace(call, tensors={**call.tensors, "attn_mask": ~mask})
-
-
 CONTRACT = declare(
     __name__,
     FEATURES,
     PARAMETERS,
     also={
-        "empty_row": lambda call: has_empty_row(call.tensors.get("attn_mask")),
+        "empty_row": lambda call: mask.has_empty_row(call.tensors.get("attn_mask")),
         "no_keys": lambda call: 0 in call.tensors["query"].shape or 0 in call.tensors["key"].shape,
         "query_width": lambda call: call.tensors["w_query"].shape[0] != _columns(call, "query"),
         "value_width": lambda call: _columns(call, "value") != _columns(call, "query"),
         "large": _large,
     },
     conventions={"bool_mask": ("may", "may_not")},
-    adapt=with_mask_of,
+    adapt=mask.FEATURE.adapt,
     baseline="split_heads",
     lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
 )

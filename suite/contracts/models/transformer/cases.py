@@ -111,8 +111,6 @@ def padding() -> list[Case]:
     return [
         model("padding/none", "whole sources", lengths=(7, 7, 7)),
         model("padding/one_item", "a single padded source", dtypes=PRECISE, batch=1, lengths=(4,)),
-        model("padding/long", "sources of 70 tokens, padded late and early", dtypes=PRECISE, batch=2, source=70,
-            lengths=(66, 3)),
         model("padding/low_scores", "visible scores below −10⁹, a usual fill value", dtypes=PRECISE, weights=low_scores,
             lengths=(7, 1, 2)),
     ]  # fmt: skip
@@ -122,7 +120,6 @@ def cached() -> list[Case]:
     """Decoding token by token."""
     return [
         model("cached/usual", "the logits of the whole target", CACHED, lengths=LENGTHS),
-        model("cached/one_item", "a single padded source", CACHED, PRECISE, batch=1, lengths=(4,)),
         model("cached/long", "100 steps of a single item", CACHED, batch=1, target=100),
     ]
 
@@ -167,12 +164,10 @@ def weights() -> list[Case]:
         return [*three_calls(random)[::2], draw(random, batch=1)]
 
     watched = partial(model, factory_options=WATCHED)
-    other_weights = watched("weights/other_weights", "two models of one config", dtypes=PRECISE)
     return [
         watched("weights/usual", "every layer and head, under padding and the causal mask", lengths=LENGTHS),
         watched("weights/again", "three calls", dtypes=PRECISE, calls=again),
         watched("weights/cached_again", "three calls, token by token", CACHED, PRECISE, calls=again),
-        two_models(other_weights),
     ]
 
 
@@ -192,12 +187,10 @@ def greedy() -> list[Case]:
 
 def backend() -> Iterator[BackendCase]:
     """A backend that records how it is called."""
-    square: dict[str, Any] = {"batch": 4, "source": 4, "target": 4, "lengths": (4, 2, 3, 1)}
     cases = (
         model("plug/called", "called in every layer, for all heads, in the weights' dtype", lengths=LENGTHS),
         model("cached/plugged", "called when decoding token by token", CACHED, PRECISE, lengths=LENGTHS),
         model("plug/whole", "whole sources need no mask", dtypes=PRECISE, lengths=(7, 7, 7)),
-        model("plug/square", "as many items and tokens as heads", SQUARE, PRECISE, **square),
         model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, lengths=LENGTHS,
             factory_options=WATCHED),
     )  # fmt: skip
