@@ -6,13 +6,13 @@ import runpy
 from pathlib import Path
 
 import pytest
+from learners import MISTAKES, Encoder, EncoderBlock, Grouped, Head, Right, SelfAttention, with_mistake
 from torch import Tensor, nn
 
 import attnsuite
 from attnsuite.model import Outcome, Status
 from attnsuite.registry import from_function
 
-LEARNERS = runpy.run_path(str(Path(__file__).parents[1] / "submissions" / "learners.py"))
 DOCUMENTS = Path(__file__).parents[2] / "examples" / "documents"
 SEEDED = {
     "SelfAttention_v1": "3.4.2-self-attention-v1",
@@ -37,38 +37,6 @@ THREE = (
 ONE = ("causal/one_sequence", "output_map/causal_sequence", "causal/long_sequence", "numerics/one_sequence")
 """Cases of causal modules with one input."""
 STEPS = "documents/doc-001/mha-shapes/step_*"
-NAMES = {
-    "SplitByView": "split_by_reshape",
-    "ScaledByAllFeatures": "full_width_scale",
-    "Unscaled": "unscaled",
-    "MergedWithoutPermute": "merged_by_reshape",
-    "SoftmaxOverDimension1": "softmax_over_dimension_1",
-    "SoftmaxOverQueries": "softmax_over_queries",
-    "MaskHidesOnes": "inverts_bool_mask",
-    "FiniteFill": "fills_with_minus_10000",
-    "IgnoresMask": "ignores_bool_mask",
-    "SharedProjection": "key_weights_by_query_weights",
-    "KeysForValues": "keys_for_values",
-    "WithoutOutputMap": "output_map_left_out",
-    "SelfExcluded": "excludes_the_diagonal",
-    "SeesTheNext": "allows_one_future_key",
-    "SeesTheFuture": "looks_ahead",
-    "SelfScaledByAllFeatures": "full_width_scale",
-    "SelfSplitByView": "split_by_reshape",
-    "SelfMergedWithoutPermute": "merged_by_reshape",
-    "SelfShared": "key_weights_by_query_weights",
-    "SwappedQueriesAndKeys": "swapped_query_and_key_weights",
-    "FiniteFillAndDimension1": "softmax_over_dimension_1",
-    "DropsInEvaluation": "dropout_in_evaluation",
-    "DropsOutput": "output_dropout_in_evaluation",
-    "Tiled": "tiled_key_heads",
-    "HeadScaledByInputs": "scaled_by_query_width",
-    "PreNormEncoderBlock": "pre_norm",
-    "SwappedNormsEncoderBlock": "swapped_norms",
-    "SwappedQueriesAndKeysEncoderBlock": "swapped_query_and_key_weights",
-    "EncoderFromOne": "positions_from_one",
-}
-"""The mutant that each mistake is called by."""
 GROUPED = (
     "output_map/grouped",
     "heads/one_key_head",
@@ -80,47 +48,43 @@ GROUPED = (
 OF_ONE_HEAD = ("widths/one_head_causal", "widths/one_head_long")
 OF_MODELS = ("plain/usual", "plain/square", "padding/one_item")
 CASES = {
-    ("Right",): THREE,
-    ("SelfAttention",): ONE,
-    ("Grouped",): GROUPED,
-    ("Head",): OF_ONE_HEAD,
-    ("EncoderBlock", "Encoder"): OF_MODELS,
+    Right: THREE,
+    SelfAttention: ONE,
+    Grouped: GROUPED,
+    Head: OF_ONE_HEAD,
+    EncoderBlock: OF_MODELS,
+    Encoder: OF_MODELS,
 }
-"""The cases of classes that inherit from these; later ones count."""
-
-
-def cases_of(name: str) -> tuple[str, ...]:
-    """The cases of a class of learners."""
-    bases = {base.__name__ for base in LEARNERS[name].__mro__}
-    return [cases for names, cases in CASES.items() if bases & {*names}][-1]
+"""The cases of a class and of those with a mistake in it."""
 
 
 def outcomes(made: type[nn.Module], *cases: str) -> list[Outcome]:
     return attnsuite.check(made, cases=cases, dtypes="float32")
 
 
-@pytest.mark.parametrize("name", ["Right", "SelfAttention", "Grouped", "Head", "EncoderBlock", "Encoder"])
-def test_a_right_module_passes(name: str) -> None:
-    said = outcomes(LEARNERS[name], *cases_of(name))
+@pytest.mark.parametrize("right", CASES)
+def test_a_right_module_passes(right: type[nn.Module]) -> None:
+    said = outcomes(right, *CASES[right])
 
-    assert {each.case for each in said if each.status == Status.PASSED} == {*cases_of(name)}
+    assert {each.case for each in said if each.status == Status.PASSED} == {*CASES[right]}
 
 
-@pytest.mark.parametrize("name", ["DropsInEvaluation", "DropsOutput"])
-def test_dropout_that_never_ends_fails_and_is_described(name: str) -> None:
-    made = LEARNERS[name]
+@pytest.mark.parametrize("mistake", ["dropout in evaluation", "dropout of the output in evaluation"])
+def test_dropout_that_never_ends_fails_and_is_described(mistake: str) -> None:
+    made = with_mistake(mistake)
 
     assert all(each.fails for each in outcomes(made, "plain/usual", "plain/one_sequence", "heads/many"))
     says = from_function(made, "multi_head_attention").declaration.conversion
     assert says.endswith("dropout in evaluation: two equal calls differ, so something is random")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_mistake_is_named(name: str) -> None:
-    failed = [each for each in outcomes(LEARNERS[name], *cases_of(name)) if each.fails]
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake: str) -> None:
+    base, mutant, _ = MISTAKES[mistake]
+    failed = [each for each in outcomes(with_mistake(mistake), *CASES[base]) if each.fails]
 
     assert failed
-    assert {mutant for each in failed for mutant in each.diagnosis} >= {NAMES[name]}
+    assert mutant in {name for each in failed for name in each.diagnosis}
 
 
 # The documents' classes

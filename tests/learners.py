@@ -1,4 +1,6 @@
-"""Multi-head attentions with weights of their own, each with one mistake of learners; `Right` has none."""
+"""Modules with weights of their own, without a mistake, and the mistakes of learners as changed methods."""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,71 +49,6 @@ class Right(nn.Module):
         return self.fc_o(merged)
 
 
-class SplitByView(Right):
-    def split(self, x: Tensor) -> Tensor:
-        return x.reshape(len(x), self.heads, x.shape[1], -1)
-
-
-class ScaledByAllFeatures(Right):
-    def root(self, q: Tensor) -> float:
-        return float((q.shape[-1] * self.heads) ** 0.5)
-
-
-class Unscaled(Right):
-    def root(self, q: Tensor) -> float:
-        return 1.0
-
-
-class MergedWithoutPermute(Right):
-    def merge(self, heads: Tensor) -> Tensor:
-        return heads.reshape(len(heads), heads.shape[2], -1)
-
-
-class SoftmaxOverDimension1(Right):
-    def softmax(self, scores: Tensor) -> Tensor:
-        return scores.softmax(1)
-
-
-class SoftmaxOverQueries(Right):
-    def softmax(self, scores: Tensor) -> Tensor:
-        return scores.softmax(2)
-
-
-class MaskHidesOnes(Right):
-    def hide(self, scores: Tensor, mask: Tensor) -> Tensor:
-        return scores.masked_fill(mask != 0, -torch.inf)
-
-
-class FiniteFill(Right):
-    def hide(self, scores: Tensor, mask: Tensor) -> Tensor:
-        return scores.masked_fill(mask == 0, -1e4)
-
-
-class IgnoresMask(Right):
-    def hide(self, scores: Tensor, mask: Tensor) -> Tensor:
-        return scores
-
-
-class SharedProjection(Right):
-    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self.lin_Q(query), self.lin_Q(key), self.lin_V(value)
-
-
-class KeysForValues(Right):
-    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self.lin_Q(query), self.lin_K(key), self.lin_V(key)
-
-
-class WithoutOutputMap(Right):
-    def finish(self, merged: Tensor) -> Tensor:
-        return merged
-
-
-class DropsInEvaluation(Right):
-    def dropped(self, weights: Tensor) -> Tensor:
-        return functional.dropout(weights, self.p)
-
-
 class SelfAttention(Right):
     """One sequence, with a causal mask of its own."""
 
@@ -123,55 +60,6 @@ class SelfAttention(Right):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         return super().forward(x, x, x, ~self.hidden[: x.shape[1], : x.shape[1]])
-
-
-class SelfExcluded(SelfAttention):
-    diagonal = 0
-
-
-class SeesTheNext(SelfAttention):
-    diagonal = 2
-
-
-class SeesTheFuture(SelfAttention):
-    def hide(self, scores: Tensor, mask: Tensor) -> Tensor:
-        return super().hide(scores, mask.mT)
-
-
-class SelfScaledByAllFeatures(ScaledByAllFeatures, SelfAttention):
-    pass
-
-
-class SelfSplitByView(SplitByView, SelfAttention):
-    pass
-
-
-class SelfMergedWithoutPermute(MergedWithoutPermute, SelfAttention):
-    pass
-
-
-class SelfShared(SharedProjection, SelfAttention):
-    pass
-
-
-class SwappedQueriesAndKeys(Right):
-    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self.lin_K(query), self.lin_Q(key), self.lin_V(value)
-
-
-class FiniteFillAndDimension1(SoftmaxOverDimension1):
-    def hide(self, scores: Tensor, mask: Tensor) -> Tensor:
-        return scores.masked_fill(mask == 0, -1e9)
-
-
-class DropsOutput(Right):
-    """Its own probability is 0."""
-
-    def __init__(self, width: int, heads: int, resid_pdrop: float = 0.0) -> None:
-        super().__init__(width, heads, resid_pdrop)
-
-    def finish(self, merged: Tensor) -> Tensor:
-        return functional.dropout(self.fc_o(merged), self.p)
 
 
 class Grouped(Right):
@@ -194,11 +82,6 @@ class Grouped(Right):
         return heads.repeat_interleave(self.group, 1)
 
 
-class Tiled(Grouped):
-    def repeated(self, heads: Tensor) -> Tensor:
-        return heads.repeat(1, self.group, 1, 1)
-
-
 class Head(nn.Module):
     """One causal head of a size of its own, without an output map."""
 
@@ -219,11 +102,6 @@ class Head(nn.Module):
         return int(self.key.out_features)
 
 
-class HeadScaledByInputs(Head):
-    def width(self, x: Tensor) -> int:
-        return x.shape[-1]
-
-
 class EncoderBlock(nn.Module):
     """A block of a Transformer's encoder, with normalisations after its layers."""
 
@@ -239,25 +117,6 @@ class EncoderBlock(nn.Module):
 
     def network(self, x: Tensor) -> Tensor:
         return self.down(self.up(x).relu())  # type: ignore[no-any-return]
-
-
-class PreNormEncoderBlock(EncoderBlock):
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        y = self.norm1(x)
-        x = x + self.attention(y, y, y, mask)
-        return x + self.network(self.norm2(x))
-
-
-class SwappedNormsEncoderBlock(EncoderBlock):
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.norm2(x + self.attention(x, x, x, mask))
-        return self.norm1(x + self.network(x))  # type: ignore[no-any-return]
-
-
-class SwappedQueriesAndKeysEncoderBlock(EncoderBlock):
-    def __init__(self, width: int, heads: int, ffn: int) -> None:
-        super().__init__(width, heads, ffn)
-        self.attention = SwappedQueriesAndKeys(width, heads, 0.0)
 
 
 class Encoder(nn.Module):
@@ -280,5 +139,88 @@ class Encoder(nn.Module):
         return states
 
 
-class EncoderFromOne(Encoder):
-    begin = 1
+Methods = dict[str, Any]
+
+
+def filled(number: float) -> Methods:
+    """Hidden scores are a number."""
+    return {"hide": lambda self, scores, mask: scores.masked_fill(mask == 0, number)}
+
+
+def softmax_over(axis: int) -> Methods:
+    return {"softmax": lambda self, scores: scores.softmax(axis)}
+
+
+def pre_norm(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    y = self.norm1(x)
+    x = x + self.attention(y, y, y, mask)
+    return x + self.network(self.norm2(x))  # type: ignore[no-any-return]
+
+
+def swapped_norms(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    x = self.norm2(x + self.attention(x, x, x, mask))
+    return self.norm1(x + self.network(x))  # type: ignore[no-any-return]
+
+
+def swapped_inputs(self: Any, width: int, heads: int, ffn: int) -> None:
+    EncoderBlock.__init__(self, width, heads, ffn)
+    self.attention = type("Swapped", (Right,), SWAPPED)(width, heads, 0.0)
+
+
+def without_probability(self: Any, width: int, heads: int, resid_pdrop: float = 0.0) -> None:
+    Right.__init__(self, width, heads, resid_pdrop)
+
+
+SPLIT = {"split": lambda self, x: x.reshape(len(x), self.heads, x.shape[1], -1)}
+SCALED = {"root": lambda self, q: float((q.shape[-1] * self.heads) ** 0.5)}
+MERGED = {"merge": lambda self, heads: heads.reshape(len(heads), heads.shape[2], -1)}
+SHARED = {"project": lambda self, query, key, value: (self.lin_Q(query), self.lin_Q(key), self.lin_V(value))}
+SWAPPED = {"project": lambda self, query, key, value: (self.lin_K(query), self.lin_Q(key), self.lin_V(value))}
+OF_KEYS = {"project": lambda self, query, key, value: (self.lin_Q(query), self.lin_K(key), self.lin_V(key))}
+INVERTED = {"hide": lambda self, scores, mask: scores.masked_fill(mask != 0, -torch.inf)}
+TRANSPOSED = {"hide": lambda self, scores, mask: scores.masked_fill(mask.mT == 0, -torch.inf)}
+DROPS = {"dropped": lambda self, weights: functional.dropout(weights, self.p)}
+DROPS_OUTPUT = {
+    "__init__": without_probability,
+    "finish": lambda self, merged: functional.dropout(self.fc_o(merged), self.p),
+}
+MISTAKES: dict[str, tuple[type[nn.Module], str, Methods]] = {
+    "heads split by a view": (Right, "split_by_reshape", SPLIT),
+    "the scale of all features": (Right, "full_width_scale", SCALED),
+    "no scale": (Right, "unscaled", {"root": lambda self, q: 1.0}),
+    "heads merged without a permutation": (Right, "merged_by_reshape", MERGED),
+    "softmax over dimension 1": (Right, "softmax_over_dimension_1", softmax_over(1)),
+    "softmax over queries": (Right, "softmax_over_queries", softmax_over(2)),
+    "ones are hidden": (Right, "inverts_bool_mask", INVERTED),
+    "a finite fill": (Right, "fills_with_minus_10000", filled(-1e4)),
+    "no mask": (Right, "ignores_bool_mask", {"hide": lambda self, scores, mask: scores}),
+    "one map of queries and keys": (Right, "key_weights_by_query_weights", SHARED),
+    "keys for values": (Right, "keys_for_values", OF_KEYS),
+    "no output map": (Right, "output_map_left_out", {"finish": lambda self, merged: merged}),
+    "the diagonal is hidden": (SelfAttention, "excludes_the_diagonal", {"diagonal": 0}),
+    "the next key is seen": (SelfAttention, "allows_one_future_key", {"diagonal": 2}),
+    "the future is seen": (SelfAttention, "looks_ahead", TRANSPOSED),
+    "the scale of all features, in one sequence": (SelfAttention, "full_width_scale", SCALED),
+    "heads split by a view, in one sequence": (SelfAttention, "split_by_reshape", SPLIT),
+    "heads merged without a permutation, in one sequence": (SelfAttention, "merged_by_reshape", MERGED),
+    "one map of queries and keys, in one sequence": (SelfAttention, "key_weights_by_query_weights", SHARED),
+    "swapped maps of queries and keys": (Right, "swapped_query_and_key_weights", SWAPPED),
+    "two mistakes": (Right, "softmax_over_dimension_1", softmax_over(1) | filled(-1e9)),
+    "dropout in evaluation": (Right, "dropout_in_evaluation", DROPS),
+    "dropout of the output in evaluation": (Right, "output_dropout_in_evaluation", DROPS_OUTPUT),
+    "tiled heads of keys": (
+        Grouped, "tiled_key_heads", {"repeated": lambda self, heads: heads.repeat(1, self.group, 1, 1)},
+    ),
+    "a head's scale of its inputs": (Head, "scaled_by_query_width", {"width": lambda self, x: x.shape[-1]}),
+    "normalisations before the layers": (EncoderBlock, "pre_norm", {"forward": pre_norm}),
+    "swapped normalisations": (EncoderBlock, "swapped_norms", {"forward": swapped_norms}),
+    "swapped maps in a block": (EncoderBlock, "swapped_query_and_key_weights", {"__init__": swapped_inputs}),
+    "positions from one": (Encoder, "positions_from_one", {"begin": 1}),
+}  # fmt: skip
+"""By description: the class with a mistake, the mutant that it is named by, and its changed methods."""
+
+
+def with_mistake(description: str) -> type[nn.Module]:
+    """The class with one mistake."""
+    base, _, methods = MISTAKES[description]
+    return type(base.__name__, (base,), methods)
