@@ -105,9 +105,11 @@ def exempt(contract: Contract) -> frozenset[str]:
 
 
 def _in_processes(function: Callable[..., Any], jobs: int, arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """The results of a function with these arguments, in their order."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    """The results of a function with these arguments, in their order; of one job, in this process."""
+    if jobs == 1:
+        yield from map(function, *zip(*arguments, strict=True))
+        return
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         yield from pool.map(function, *zip(*arguments, strict=True))
 
 

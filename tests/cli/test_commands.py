@@ -25,7 +25,7 @@ Status = Callable[..., object]
 
 @pytest.mark.slow
 def test_one_contract_is_audited_and_no_page_written(cli: Cli, tmp_path: Path) -> None:
-    result = cli("audit", "--contract", "positional_encoding", "--jobs", "1")
+    result = cli("audit", "--contract", "positional_encoding", "--jobs", "2")
 
     assert result.status == 0
     assert "positional_encoding: mutation score: " in result.out

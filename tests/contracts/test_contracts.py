@@ -6,25 +6,24 @@ The contract `attention` has tests of its own for the same, in `attention/` and 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
 from attnsuite import registry
-from attnsuite.cases import Case, Contract, Mutant, Reply, Variant
+from attnsuite.cases import Case, Contract, Mutant, Variant
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.conformance import audit
-from attnsuite.conformance.audit import failure, shows_the_mistake
+from attnsuite.conformance.audit import failure
 from attnsuite.conformance.case_tests import CaseTest, CaseTests
 from attnsuite.conformance.request import requested
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
-from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import COMBINED, Outcome
+from attnsuite.model import Audit, Outcome
 from attnsuite.worker.calling import run_calls
 
 NAMES = [name for name in names() if name != "attention"]
@@ -33,13 +32,11 @@ SHIPPED = [each for each in REGISTERED if each.backend is None and "cpu" not in 
 WITH_BACKEND = [each for each in REGISTERED if each.backend is not None and each.backend.name != "flex"]
 """Without FlexAttention, which compiles for minutes."""
 TOO_LARGE = ("sizes/vit_b_16",)
-"""Not tested with mutants and with backends, each of which would take seconds for it."""
+"""Not tested with backends, each of which would take seconds for it."""
 WRONG_RESULTS = 2
 """The wrong results of a mutant that diagnosis has to distinguish from correct ones."""
 REMEMBERS = "stale_cache"
 """The mutant that raises when a call is repeated, because it remembers the first one."""
-MOST_ERRORS = 24
-"""After this many errors or results of another form, no wrong result is looked for."""
 NOT_DIAGNOSED = {"documents", "bad_input"}
 """Families whose wrong results are not distinguished from correct ones, or that have none."""
 DISTINCT = 3
@@ -47,8 +44,8 @@ DISTINCT = 3
 count as equal up to two."""
 of_every_contract = pytest.mark.parametrize("name", NAMES, scope="module")
 """The tests of one contract run one after the other and share its expected results, which take long."""
-LONG = {"kv_cache_attention", "multi_head_attention", "recurrent_gradient", "token_masking", "varlen_attention"}
-"""The contracts besides models whose tests of all mutants take more than five seconds."""
+LONG = {"kv_cache_attention", "multi_head_attention", "recurrent_gradient", "varlen_attention"}
+"""The contracts besides models whose audit takes more than five seconds."""
 of_every_contract_long_slowly = pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (contract(name).is_model or name in LONG)) for name in NAMES],
@@ -71,110 +68,13 @@ def shared(name: str) -> CaseTests:
 
 
 class SharingSession(Session):
-    def questions(self, contract: Contract) -> CaseTests:
+    def inputs(self, contract: Contract) -> CaseTests:
         return shared(contract.name)
 
 
 @cache
-def every_test(name: str) -> list[CaseTest]:
-    cases = contract(name).cases()
-    return [shared(name).test(case, dtype, {}) for case in cases for dtype in case.dtypes]
-
-
-def verdict(test: CaseTest, function: Any) -> Verdict:
-    return test.case.verdict(test.calls, run_calls(function, test.calls), test.expected)
-
-
-@dataclass
-class Kills:
-    """A mutant, and the tests that kill it."""
-
-    mutant: Mutant
-    waiting: list[CaseTest]
-    """The tests that have not run, in order."""
-    killing: list[CaseTest] = field(default_factory=list)
-    wrong: list[CaseTest] = field(default_factory=list)
-    """The tests with a wrong result, rather than an error or another form, that is distinct from correct ones."""
-    errors: int = 0
-    """The number of errors and results of another form."""
-
-    def run_until(self, families: int) -> None:
-        """Run tests until this many families kill the mutant, or none is left."""
-        while self.waiting and len(self.judging) < families:
-            self.run(self.waiting.pop(0))
-
-    def find_wrong_results(self) -> None:
-        """Run tests until there are enough wrong results, first those of families that kill the mutant."""
-        rest = [test for test in self.waiting if test.case.family not in NOT_DIAGNOSED]
-        rest.sort(key=lambda test: test.case.family not in self.judging)
-        for test in rest:
-            if len(self.wrong) >= WRONG_RESULTS or (not self.wrong and self.errors > MOST_ERRORS):
-                return
-            self.run(test)
-
-    def run(self, test: CaseTest) -> None:
-        failed = failure(test.case, test.calls, test.expected, self.mutant.function)
-        if shows_the_mistake(test.case, test.expected, failed):
-            self.killing.append(test)
-        if failed and failed.output_wrong and self.is_distinct(test, failed):
-            self.wrong.append(test)
-        self.errors += failed is not None and not failed.output_wrong
-
-    def is_distinct(self, test: CaseTest, failed: Verdict) -> bool:
-        """Whether the result is further off than rounding explains, which a document's digits do not demand."""
-        diagnosed = test.dtype == self.mutant.dtypes[0] and test.case.family not in NOT_DIAGNOSED
-        return diagnosed and (failed.error_ratio is None or failed.error_ratio > DISTINCT)
-
-    @property
-    def families(self) -> set[str]:
-        return {test.case.family for test in self.killing}
-
-    @property
-    def judging(self) -> set[str]:
-        """The families that kill the mutant, without the documents' own digits and the combined cases."""
-        return self.families - audit.EXEMPT
-
-
-@cache
-def kills(name: str) -> dict[str, Kills]:
-    """The tests that kill each mutant: of two families, or of one that is known to kill another alone."""
-    single = [test for test in every_test(name) if test.case.family != COMBINED and test.case.name not in TOO_LARGE]
-    order = in_turn(single)
-    by_name = {
-        mutant.name: Kills(mutant, [test for test in order if test.dtype in mutant.dtypes])
-        for mutant in contract(name).mutants()
-    }
-    counts = Counter[tuple[str, str]]()
-    for each in by_name.values():
-        each.waiting.sort(key=lambda test: -counts[test.case.name, test.dtype])  # first those that killed most others
-        each.run_until(1)
-        counts.update((test.case.name, test.dtype) for test in each.killing)
-    # Mutants that took the most tests are the likeliest to be killed by one family alone. A family that has killed
-    # one mutant alone need not do so again.
-    alone = set[str]()
-    for each in sorted(by_name.values(), key=lambda each: len(each.waiting)):
-        if not each.judging & alone:
-            each.run_until(2)
-        if len(each.judging) == 1:
-            alone |= each.judging
-    for each in by_name.values():
-        each.find_wrong_results()
-    return by_name
-
-
-def in_turn(tests: list[CaseTest]) -> list[CaseTest]:
-    """One test of each family, then a second of each, and so on; the smallest of each first."""
-    place: dict[str, int] = defaultdict(int)
-    order = []
-    for test in sorted(tests, key=size):
-        place[test.case.family] += 1
-        order.append((place[test.case.family], test))
-    return [test for _, test in sorted(order, key=lambda pair: pair[0])]
-
-
-def size(test: CaseTest) -> int:
-    """The count of a test's numbers without weights: the more, the longer a call takes."""
-    return sum(tensor.numel() for call in test.calls for tensor in call.tensors.values())
+def audited(name: str) -> Audit:
+    return audit.audit(name, jobs=1)
 
 
 @cache
@@ -236,20 +136,14 @@ def nodes(config: Mapping[str, Any]) -> str:
 
 
 @of_every_contract_long_slowly
-def test_controls_pass_every_case(name: str) -> None:
-    for control, function in contract(name).controls().items():
-        for test in every_test(name):
-            result = verdict(test, function)
-            assert result.status == "passed", f"{control} on {test.case.name} ({test.dtype}): {result}"
+def test_the_audit_passes(name: str) -> None:
+    """No control and no correct variant fails; each mutant is killed, and each family needed for that."""
+    found = audited(name)
 
-
-@of_every_contract_long_slowly
-def test_correct_variants_pass_every_case(name: str) -> None:
-    cases = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
-    styles, accusations = audit.run_correct_variants(contract(name), cases, shared(name))
-
-    assert accusations == []
-    assert len(styles) >= 2
+    assert (found.controls, found.accusations, found.survived, found.unnecessary) == ([], [], [], [])
+    assert found.passed
+    assert len(found.kills) >= 8
+    assert len(found.variants) >= 2
 
 
 def test_a_wrong_variant_fails() -> None:
@@ -259,16 +153,6 @@ def test_a_wrong_variant_fails() -> None:
     _, accusations = audit.run_correct_variants(changed, ffn.cases(), shared(ffn.name))
 
     assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
-
-
-@of_every_contract_long_slowly
-def test_all_mutants_are_killed_and_every_family_kills_one_that_no_other_does(name: str) -> None:
-    assert len(contract(name).mutants()) >= 8
-    assert [each.mutant.name for each in kills(name).values() if not each.families] == []
-
-    families = {case.family for case in contract(name).cases()} - audit.exempt(contract(name))
-    alone = {next(iter(each.judging)) for each in kills(name).values() if len(each.judging) == 1}
-    assert families <= alone
 
 
 @of_every_contract
@@ -323,18 +207,27 @@ def test_no_shipped_implementation_fails_with_a_backend(declaration: registry.De
     assert {outcome.status for outcome in results} <= {"passed", "unsupported", "missing"}
 
 
+def wrong_results(name: str, mutant: Mutant) -> list[CaseTest]:
+    """The first tests that kill a mutant by a wrong result that is distinct from correct ones."""
+    dtype, tests = mutant.dtypes[0], []
+    killing = {test for tests in audited(name).kills[mutant.name].values() for test in tests}
+    for case in contract(name).cases():
+        if len(tests) < WRONG_RESULTS and case.family not in NOT_DIAGNOSED and f"{case.name} {dtype}" in killing:
+            test = shared(name).test(case, dtype, {})
+            verdict = failure(case, test.calls, test.expected, mutant.function)
+            if verdict and verdict.output_wrong and (verdict.error_ratio is None or verdict.error_ratio > DISTINCT):
+                tests.append(test)
+    return tests
+
+
 @of_every_contract_long_slowly
 def test_a_mutant_is_recognised_by_its_results(name: str) -> None:
     """Diagnosis: each mutant's own wrong results are like its own, and unlike the control's."""
     (control,) = list(contract(name).controls().values())[:1]
-    correct = dict[tuple[str, str], tuple[Reply, ...]]()
-    for each in kills(name).values():
-        for test in each.wrong[:WRONG_RESULTS]:
-            key = test.case.name, test.dtype
-            if key not in correct:
-                correct[key] = run_calls(control, test.calls)
-            wrong = run_calls(each.mutant.function, test.calls)
-            if each.mutant.name == REMEMBERS and any(reply.error for reply in wrong):
+    for mutant in contract(name).mutants():
+        for test in wrong_results(name, mutant):
+            correct, wrong = (run_calls(function, test.calls) for function in (control, mutant.function))
+            if mutant.name == REMEMBERS and any(reply.error for reply in wrong):
                 continue
-            assert test.case.alike(test.calls, wrong, wrong, test.expected), (each.mutant.name, *key)
-            assert not test.case.alike(test.calls, wrong, correct[key], test.expected), (each.mutant.name, *key)
+            assert test.case.alike(test.calls, wrong, wrong, test.expected), (mutant.name, test.case.name)
+            assert not test.case.alike(test.calls, wrong, correct, test.expected), (mutant.name, test.case.name)
