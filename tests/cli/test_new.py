@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from targets import EACH_ARGUMENT
 
 import attnsuite
 from attnsuite import registry
@@ -21,15 +22,12 @@ from attnsuite.registry import Loaded
 from attnsuite.registry.signatures import names as signature_names
 
 RULES = Path(__file__).parents[2] / "pyproject.toml"
-PLAIN = (
-    "plain",
-    "causal/more_*",
-    "scale/half",
-    "heads",
-    "window/both",
-    "bool_mask/per_head",
-    "bad_input/widths_differ",
+FEW = (
+    *("plain/small", "causal/more_keys", "scale/half", "window/both", "bool_mask/per_head", "float_mask/per_head"),
+    *("empty_row/bool", "empty_row/float", "gradients/causal", "gradients/grouped", "bad_input/widths_differ"),
 )
+"""JAX compiles for the shapes of every case."""
+PLAIN = (*FEW, "plain", "causal/more_queries", "heads")
 
 StatusOf = Callable[..., object]
 
@@ -44,8 +42,17 @@ def ruff(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("signature", signature_names())
-def test_in_every_signature_a_file_passes_at_once(status_of: StatusOf, tmp_path: Path, signature: str) -> None:
+@pytest.mark.parametrize(
+    ("signature", "cases"),
+    [
+        *((name, FEW if name == "jax" else PLAIN) for name in signature_names()),
+        *((name, EACH_ARGUMENT) for name in ("xformers", "flashinfer", "numpy")),
+        pytest.param("jax", EACH_ARGUMENT, marks=pytest.mark.slow),
+    ],
+)
+def test_in_every_signature_a_file_passes_at_once(
+    status_of: StatusOf, tmp_path: Path, signature: str, cases: tuple[str, ...]
+) -> None:
     file = begun(status_of, tmp_path, "mine", "--signature", signature)
 
     (declaration,) = registry.find([str(file)])
@@ -53,7 +60,7 @@ def test_in_every_signature_a_file_passes_at_once(status_of: StatusOf, tmp_path:
         pytest.skip(f"{signature}: its library is not installed")
     loaded = registry.load(declaration)
     assert isinstance(loaded, Loaded), loaded
-    families = PLAIN if loaded.declaration.contract == "attention" else ()
+    families = cases if loaded.declaration.contract == "attention" else ()
     outcomes = Session(CheckRequest(families, ("float32",)), keep_inputs=False).outcomes(loaded)
 
     assert [f"{item.case}: {item.says}" for item in outcomes if item.fails] == []

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 
 def seen(queries: int, keys: int, offset: int, left: int = -1, right: int = -1) -> Tensor:
@@ -101,74 +100,6 @@ def flash_answers_transposed(q: Tensor, k: Tensor, v: Tensor, softmax_scale: flo
     return flash(q, k, v, 0.0, softmax_scale).transpose(1, 2)
 
 
-# xformers
-
-
-def xformers(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_bias: Tensor | None = None,
-    p: float = 0.0,
-    scale: float | None = None,
-) -> Tensor:
-    query, key, value = (each.movedim(1, -2) for each in (query, key, value))
-    if attn_bias is not None and attn_bias.shape != (*query.shape[:-1], key.shape[-2]):
-        raise ValueError("attn_bias has other axes")
-    return answered(query, key, value, attn_bias, scale, p).movedim(-2, 1)
-
-
-# JAX's signature, on the arrays of another library
-
-
-def dot_product(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None = None,
-    mask: Tensor | None = None,
-    *,
-    scale: float | None = None,
-    is_causal: bool = False,
-    local_window_size: tuple[int, int] | None = None,
-) -> Tensor:
-    left, right = local_window_size or (-1, -1)
-    key, value = (grouped(each.transpose(1, 2), query.shape[2], 1) for each in (key, value))
-    query = query.transpose(1, 2)
-    near = seen(query.shape[2], key.shape[2], 0, left, 0 if is_causal else right)
-    near = near if mask is None else near & mask
-    scores = query.double() @ key.double().mT * (query.shape[-1] ** -0.5 if scale is None else scale)
-    scores = scores if bias is None else scores + bias
-    weights = scores.masked_fill(~near, torch.finfo(torch.float64).min).softmax(-1)
-    return (weights @ value.double()).to(query.dtype).transpose(1, 2)
-
-
-def masks_only(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, is_causal: bool = False
-) -> Tensor:
-    """Has no bias."""
-    return dot_product(query, key, value, None, mask, is_causal=is_causal)
-
-
-# flashinfer
-
-
-def single_prefill(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    custom_mask: Tensor | None = None,
-    causal: bool = False,
-    kv_layout: str = "NHD",
-    sm_scale: float | None = None,
-    window_left: int = -1,
-) -> Tensor:
-    key, value = (grouped(each.transpose(0, 1), q.shape[1], 0) for each in (k, v))
-    mask = seen(q.shape[0], k.shape[0], k.shape[0] - q.shape[0], window_left, 0 if causal else -1)
-    mask = mask if custom_mask is None else custom_mask
-    return answered(q.transpose(0, 1), key, value, mask, sm_scale).transpose(0, 1)
-
-
 # MLX's signature, on the arrays of another library
 
 
@@ -182,47 +113,3 @@ def fast(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any =
     elif mask is not None:
         scores = scores + mask
     return (scores.softmax(-1) @ value.double()).to(q.dtype)
-
-
-# numpy
-
-
-def of_numpy(
-    query: Any,
-    key: Any,
-    value: Any,
-    *,
-    attn_mask: Any = None,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    import numpy
-
-    assert all(isinstance(each, numpy.ndarray) for each in (query, key, value))
-    tensors = [torch.from_numpy(numpy.array(each)) for each in (query, key, value)]
-    mask = None if attn_mask is None else torch.from_numpy(numpy.array(attn_mask))
-    if is_causal:
-        before = seen(query.shape[-2], key.shape[-2], 0, -1, 0)
-        numeric = mask is not None and mask.is_floating_point()
-        mask = before if mask is None else mask.masked_fill(~before, -math.inf if numeric else 0)
-    if enable_gqa:
-        tensors[1:] = [grouped(each, query.shape[-3], -3) for each in tensors[1:]]
-    elif query.shape[:-2] != key.shape[:-2]:
-        raise ValueError("heads or items differ")
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError("lengths differ")
-    return answered(*tensors, mask, scale).numpy()
-
-
-# Whatever
-
-
-def either(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-    """Might be FlashAttention's, or flashinfer's."""
-    return flash(q, k, v, causal=causal)
-
-
-def tutorial(q: Tensor, k: Tensor, v: Tensor, causal: bool, sm_scale: float) -> Tensor:
-    """Might be flashinfer's, or in the contract's axes, as Triton's tutorial has it."""
-    return sdpa(q, k, v, is_causal=causal, scale=sm_scale)

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from targets import EACH_ARGUMENT
 from torch import Tensor
 
 from attnsuite import registry
+from attnsuite.cli.new import rendered
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome
@@ -22,15 +24,7 @@ from attnsuite.registry import Loaded, signatures
 from attnsuite.registry.signatures.arrays import Arrays
 
 SIGNED = Path(__file__).parents[2] / "submissions" / "signed.py"
-EACH_ARGUMENT = (
-    *("plain", "causal", "scale", "heads", "gradients/plain", "gradients/causal*", "gradients/grouped*"),
-    *("window/left_1*", "window/both", "window/more_*", "window/causal*", "window/empty_rows", "window/rank_*"),
-    *("window/left_alone", "window/right_alone", "window/grouped", "window/bool_mask", "window/float_mask"),
-    *("dropout/kept_*", "dropout/zero*", "bool_mask", "float_mask", "empty_row", "mask_gradient", "layout"),
-    *("bad_input/*lengths*", "bad_input/*widths*", "bad_input/groups*", "bad_input/mask*", "bad_input/window*"),
-    *("no_keys", "ranks"),
-)
-"""Cases that meet each argument, each axis and each convention."""
+Write = Callable[[str, str], Path]
 
 
 def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Loaded:
@@ -51,6 +45,13 @@ def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Load
     )
 
 
+def template(signature: str, write: Write) -> Loaded:
+    """The file that `attnsuite new` writes in a signature."""
+    found = registry.load(registry.find([str(write("mine.py", rendered(Path("mine.py"), "attention", signature)))])[0])
+    assert isinstance(found, Loaded)
+    return found
+
+
 def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = ("float32",)) -> list[Outcome]:
     return Session(CheckRequest(tuple(cases), tuple(dtypes)), keep_inputs=False).outcomes(implementation)
 
@@ -67,8 +68,6 @@ def unsupported(outcomes: Iterable[Outcome]) -> Counter[str]:
     ("name", "signature", "by", "cases", "least"),
     [
         ("flash", "flash_attn", ("softmax_scale", "window_size"), EACH_ARGUMENT, 100),
-        ("xformers", "xformers", ("attn_bias",), EACH_ARGUMENT, 100),
-        ("single_prefill", "flashinfer", ("custom_mask", "kv_layout", "window_left"), EACH_ARGUMENT, 100),
         *(
             (name, "flash_attn", ("softmax_scale",), ("plain", "causal/square*", "gradients/plain"), 10)
             for name in ("flash_with_more", "FlashModule", "flash_instance")
@@ -96,16 +95,6 @@ def test_half_types_cross_as_they_are() -> None:
     assert {each.dtype for each in outcomes} == {"float64", "float16", "bfloat16"}
 
 
-def test_jax_s_signature_passes_on_a_stand_in_of_torch() -> None:
-    implementation = loaded("dot_product", arrays=Arrays())
-
-    outcomes = asked(implementation, EACH_ARGUMENT)
-
-    assert implementation.declaration.signature == "jax"
-    assert failing(outcomes) == []
-    assert unsupported(outcomes)["takes no dropout_p"]
-
-
 @pytest.mark.slow
 def test_mlx_s_signature_passes_on_a_stand_in_of_torch() -> None:
     outcomes = asked(loaded("fast", arrays=Arrays()), [each for each in EACH_ARGUMENT if "gradient" not in each])
@@ -114,55 +103,13 @@ def test_mlx_s_signature_passes_on_a_stand_in_of_torch() -> None:
     assert unsupported(outcomes)["takes no window"]
 
 
-def test_numpy_s_arrays_cross_both_ways() -> None:
-    outcomes = asked(loaded("of_numpy", "numpy"), EACH_ARGUMENT, ("float32", "bfloat16"))
-
-    assert failing(outcomes) == []
-    assert unsupported(outcomes)["lacks gradient: numpy's arrays carry no gradient"]
-    assert unsupported(outcomes)["lacks bfloat16: numpy has no bfloat16"]
-
-
 def test_an_object_of_another_type_is_returned_unchanged() -> None:
     answers = signatures.in_contract_signature(lambda query, key, value: query.tolist(), "numpy")
 
     assert isinstance(answers(*[torch.ones(2, 2)] * 3), list)
 
 
-# Arrays of JAX and of MLX
-
-
-def test_jax_itself_passes_with_gradients(write: Callable[[str, str], Path]) -> None:
-    pytest.importorskip("jax")
-    file = write(
-        "mine.py",
-        """\
-        from jax.nn import dot_product_attention
-
-        def attention(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, local_window_size=None):
-            return dot_product_attention(
-                query, key, value, bias, mask, scale=scale, is_causal=is_causal, local_window_size=local_window_size
-            )
-        """,
-    )
-    (declaration,) = registry.find([str(file)])
-    implementation = registry.load(declaration)
-    assert isinstance(implementation, Loaded)
-
-    cases = (
-        "plain/small",
-        "causal/more_keys",
-        "bool_mask/per_head",
-        "float_mask/per_head",
-        "window/both",
-        "scale/half",
-    )
-    outcomes = asked(
-        implementation, (*cases, "empty_row/bool", "empty_row/float", "gradients/causal", "gradients/grouped")
-    )
-
-    assert implementation.declaration.signature == "jax"
-    assert failing(outcomes) == []
-    assert sum(each.status == "passed" for each in outcomes) >= 8
+# Arrays of MLX
 
 
 def test_mlx_s_arrays_are_made_and_read_with_its_own_functions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,31 +163,43 @@ def test_mlx_itself_passes() -> None:
         ("flash", ("bool_mask/per_head",), "takes no attn_mask"),
         ("flash", ("bad_input/groups*",), "grouped heads need no flag in this signature"),
         ("flash", ("bad_input/window_negative_left",), "a negative side of a window is unbounded in this signature"),
-        ("masks_only", ("float_mask/per_head",), "lacks float_mask: takes no bias"),
-        ("single_prefill", ("window/forwards",), "flashinfer's windows have no right side but that of causal"),
-        ("single_prefill", ("bool_mask/per_head",), "custom_mask is the same for all heads"),
-        ("single_prefill", ("gradients/plain",), "lacks gradient: the library has no backward pass"),
-        ("single_prefill", ("float_mask/per_head",), "lacks float_mask: custom_mask is boolean"),
+        ("flashinfer", ("window/forwards",), "flashinfer's windows have no right side but that of causal"),
+        ("flashinfer", ("bool_mask/per_head",), "custom_mask is the same for all heads"),
+        ("flashinfer", ("gradients/plain",), "lacks gradient: the library has no backward pass"),
+        ("flashinfer", ("float_mask/per_head",), "lacks float_mask: custom_mask is boolean"),
         ("xformers", ("heads/two_groups",), "takes no enable_gqa"),
     ],
 )
 def test_what_a_signature_cannot_express_is_unsupported_with_the_reason(
-    name: str, cases: tuple[str, ...], reason: str
+    name: str, cases: tuple[str, ...], reason: str, write: Write
 ) -> None:
-    signature = "jax" if name == "masks_only" else ""
-    (outcome, *others) = asked(loaded(name, signature, Arrays() if signature else None), cases)
+    (outcome, *others) = asked(loaded("flash") if name == "flash" else template(name, write), cases)
 
     assert {each.status for each in (outcome, *others)} == {"unsupported"}
     assert reason in outcome.detail
 
 
-def test_a_mask_that_fits_nothing_is_not_refused_by_the_adapter_in_the_function_s_place() -> None:
+def test_numpy_has_no_bfloat16(write: Write) -> None:
+    (outcome,) = asked(template("numpy", write), ("plain/small",), ("bfloat16",))
+
+    assert (outcome.status, outcome.detail) == ("unsupported", "lacks bfloat16: numpy has no bfloat16")
+
+
+def test_a_mask_that_fits_nothing_is_not_refused_by_the_adapter_in_the_function_s_place(write: Write) -> None:
     asked_for = torch.ones(7, 7, dtype=torch.bool)
     tensors = [torch.rand(2, 3, 5, 4)] * 3
 
-    for name in ("xformers", "single_prefill"):
+    for name in ("xformers", "flashinfer"):
         with pytest.raises(NotImplementedError, match="it is the caller who expands"):
-            loaded(name).function(*tensors, attn_mask=asked_for)
+            template(name, write).function(*tensors, attn_mask=asked_for)
+
+
+def test_a_function_of_jax_without_a_bias_lacks_float_masks(write: Write) -> None:
+    pytest.importorskip("jax")
+    file = write("masks.py", "def attention(query, key, value, mask=None, is_causal=False): ...")
+    found = registry.load(registry.find([str(file)], signature="jax")[0])
+
+    assert found.declaration.lacks["float_mask"] == "takes no bias"
 
 
 # How it is called
