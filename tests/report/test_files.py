@@ -1,8 +1,13 @@
-"""Pages as files: atomic writes, and no foreign file replaced."""
+"""Pages and tables as files: atomic writes, no foreign file replaced, and no formula in a table."""
+
+import csv
+import io
 
 import pytest
+from builders import NASTY
 
 from attnsuite.model import UsageError
+from attnsuite.report.columns import csv_of
 from attnsuite.report.files import page_opening, refuse_foreign, same_kind, texts, write
 from attnsuite.report.page import Page, note
 
@@ -58,3 +63,16 @@ def test_files_of_one_kind(written, there, same):
 
 def test_the_opening_of_a_page_is_without_its_machine():
     assert page_opening("# Timer on here\n\nWritten by me, never by hand\n") == ("# Timer", "Written by me")
+
+
+@pytest.mark.parametrize("words", [*NASTY, "+1", "@x", "-x"])
+def test_a_text_is_one_cell_of_one_line_and_no_formula(words):
+    found = list(csv.reader(io.StringIO(csv_of(("a", "b"), [(words, "after")]))))
+
+    assert len(found) == 2
+    assert found[1][1] == "after"
+    assert not found[1][0].startswith(("=", "+", "-", "@"))
+
+
+def test_a_negative_number_is_no_formula_and_a_missing_one_is_empty():
+    assert csv_of(("a", "b"), [(-1.5, None)]) == "a,b\n-1.5,\n"

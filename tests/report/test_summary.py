@@ -56,27 +56,6 @@ def accepted(case="bad_input/keys", **others):
     return outcome(case, "failed", **{"detail": ACCEPTED, "reason": Reason.LENIENT, **others})
 
 
-def test_input_validation_has_its_own_line_below_wrong_results():
-    outcomes = [
-        outcome("ok"),
-        *(outcome(f"bad_input/{number}") for number in range(2)),
-        accepted(),
-        outcome("c", "failed", detail="output[0] is 1, should be 2"),
-        outcome("bad_input/d", "unsupported", detail="takes no window"),
-    ]
-
-    assert summary_lines(outcomes) == [
-        "attention/loops  1 of 2 passed, 1 failed; 1 more unsupported",
-        "  1 × failed: output[0] is 1, should be 2",
-        "      attnsuite check attention/loops --case c --dtype float32",
-        "  input validation: 2 of 3 bad inputs are refused (-v lists the others)",
-    ]
-    assert summary_lines(outcomes, verbose=True)[-2:] == [
-        "  input validation: 2 of 3 bad inputs are refused",
-        "      9 keys with 7 values was accepted; the contract requires an error (bad_input/keys)",
-    ]
-
-
 def test_accepted_bad_input_that_fails_is_below_wrong_results():
     outcomes = [
         *(accepted(f"bad_input/{number}", reason=Reason.NONE) for number in range(3)),

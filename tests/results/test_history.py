@@ -47,15 +47,6 @@ def test_a_line_has_the_median_the_ratio_and_their_intervals(tmp_path):
     assert (loops["tests"], loops["failed"], loops["known"]) == ("3", "2", "1")
 
 
-def test_a_step_is_found_where_it_is_with_its_size(results):
-    (ratio,) = [item for item in history_of(results).series if item.quantity == "ratio"]
-
-    (change,) = ratio.changes
-    assert (change.run, change.after, change.verdict) == ("r04", "r03", "slower")
-    assert change.low < 1.5 < change.high
-    assert ratio.levels == pytest.approx((2.0, 3.0))
-
-
 def test_lines_outlive_the_folders_of_their_runs(results):
     before = {(line.run, line.implementation) for line in read_lines(results)}
     update(results)

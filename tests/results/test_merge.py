@@ -22,15 +22,6 @@ def shards(tmp_path):
     return tmp_path / "shards"
 
 
-def test_the_rows_of_all_shards_are_there(shards, tmp_path):
-    merged = merge([shards], tmp_path / "out")
-
-    assert [(run.id, rows) for run, rows in merged.runs] == [("r1", 1), ("r2", 1), ("r3", 1), ("r4", 1)]
-    assert merged.machines == [MACHINE.name]
-    (recorded,) = read(tmp_path / "out").values()
-    assert [item.case for item in recorded.outcomes] == ["large", "plain", "ragged", "small"]
-
-
 def test_merging_is_copying_and_merging_again_changes_nothing(shards, tmp_path):
     merge([shards], tmp_path / "out")
     before = files(tmp_path / "out")
@@ -38,26 +29,6 @@ def test_merging_is_copying_and_merging_again_changes_nothing(shards, tmp_path):
     assert merge([shards, shards / "shard-1-of-4"], tmp_path / "out").runs == []
     assert files(tmp_path / "out") == before
     assert before[next(path for path in before if path.parts[-2:] == ("r1", "run.json"))] in files(shards).values()
-
-
-def test_missing_shards_are_named_and_nothing_is_merged_without_partial(tmp_path):
-    for index in (1, 3):
-        stored(tmp_path / "shards", index)
-
-    with pytest.raises(UsageError, match="2 of 4 shards are missing: 2/4, 4/4"):
-        merge([tmp_path / "shards"], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-    merged = merge([tmp_path / "shards"], tmp_path / "out", partial=True)
-    assert len(merged.runs) == 2
-    assert "2/4, 4/4" in merged.notes[0]
-
-
-def test_shards_that_arrive_later_complete_those_that_are_there(shards, tmp_path):
-    merge([shards / "shard-1-of-4", shards / "shard-2-of-4"], tmp_path / "out", partial=True)
-
-    assert merge([shards / "shard-3-of-4", shards / "shard-4-of-4"], tmp_path / "out").notes == []
-    assert len(read(tmp_path / "out")[MACHINE.name].outcomes) == 4
 
 
 def test_an_unfinished_shard_is_missing_and_not_copied(shards, tmp_path):

@@ -27,7 +27,7 @@ FRESH = "ATTNSUITE_TEST_FRESH"
 """An environment variable of workers that are to be started by themselves."""
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["forked", "fresh"])
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["forked", "fresh"])
 def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
     environment = {"ATTNSUITE_TEST": "12", FRESH: str(request.param)}
 
