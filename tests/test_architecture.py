@@ -106,7 +106,7 @@ BUDGETS = {
     "worker": 3620,
     "machine": 650,
     "results": 1840,
-    "conformance": 3500,
+    "conformance": 3502,
     "benchmark": 4810,
     "report": 3060,
     "documents": 3640,
