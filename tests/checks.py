@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite import registry, worker
+from attnsuite import registry
 from attnsuite.conformance.case_tests import CaseTests, Implementation
 from attnsuite.conformance.check import Check
 from attnsuite.conformance.known import Known
@@ -15,6 +15,7 @@ from attnsuite.conformance.request import CheckRequest
 from attnsuite.contracts.attention.contract import CONTRACT
 from attnsuite.model import EVERY_CASE, Outcome
 from attnsuite.registry import Declaration
+from attnsuite.worker.calling import run_calls
 
 Function = Callable[..., Any]
 
@@ -26,7 +27,7 @@ NOWHERE = Declaration("attention", "mine", "attention", "")
 
 def implementation(function: Function, **declared: Any) -> Implementation:
     """An implementation that runs the function in this process, with other declarations or ways to run."""
-    run = partial(worker.run_calls, function)
+    run = partial(run_calls, function)
     ways = {"run": run, "run_isolated": run} | {name: declared.pop(name) for name in WAYS if name in declared}
     declaration = replace(registry.from_function(function).declaration, name="mine", **declared)
     return Implementation(declaration, CONTRACT, **ways)

@@ -15,7 +15,6 @@ from msgspec import structs
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from attnsuite import worker
 from attnsuite.cases import Call, NoReply, Reply
 from attnsuite.conformance.case_tests import CaseTest, CaseTests
 from attnsuite.conformance.check import CORE_UNSUPPORTED, MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS, Check, Timeouts
@@ -25,6 +24,7 @@ from attnsuite.implementations.attention.matmul import attention as matmul
 from attnsuite.model import Outcome, Reason, Status
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.registry import Broken, Missing
+from attnsuite.worker.calling import run_calls
 from attnsuite.worker.worker import Crash, Timeout
 
 # Results
@@ -67,7 +67,7 @@ def test_every_result_is_an_outcome(function: Function, status: str, detail: str
 
 def test_an_output_on_another_device_is_wrong() -> None:
     def elsewhere(calls: Sequence[Call]) -> tuple[Reply, ...]:
-        return tuple(replace(reply, device="cuda") for reply in worker.run_calls(sdpa, calls))
+        return tuple(replace(reply, device="cuda") for reply in run_calls(sdpa, calls))
 
     outcome = only(check(sdpa, "plain/small", run=elsewhere))
 
@@ -110,7 +110,7 @@ def test_expected_values_and_the_next_test_are_computed_while_another_process_ru
             return made[-1]
 
     def elsewhere(calls: Sequence[Call], meanwhile: Callable[[], object]) -> tuple[Reply, ...]:
-        replies, number = worker.run_calls(sdpa, calls), len(made)
+        replies, number = run_calls(sdpa, calls), len(made)
         assert "expected" not in vars(made[-1])
         meanwhile()
         seen.append((len(made) - number, "expected" in vars(made[number - 1])))
@@ -215,7 +215,7 @@ def test_known_timeouts_skip_only_tests_that_are_known_to_time_out(knows: bool) 
 
     def hangs_in_half(calls: Sequence[Call]) -> tuple[Reply, ...] | NoReply:
         ran.append(calls)
-        return Timeout(60.0) if calls[0].tensors["query"].dtype == torch.float16 else worker.run_calls(sdpa, calls)
+        return Timeout(60.0) if calls[0].tensors["query"].dtype == torch.float16 else run_calls(sdpa, calls)
 
     bug = KnownBug("slow", ("*",), ("*",), {}, "It hangs.", "It may not.", "", dtypes=("float16",))
 
