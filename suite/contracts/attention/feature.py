@@ -162,8 +162,8 @@ class Levels:
     """Factors of the combined cases, each with its levels and their values; the usual level comes first."""
 
     factors: Mapping[str, Mapping[str, Any]]
-    arguments: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    """The arguments of a case, from the values of a row's levels by factor."""
+    arguments: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """The arguments of a case, from the values of a row's levels by factor; by default those of its own factors."""
     contradictions: tuple[Contradiction, ...] = ()
     unsupported: str = ""
     """The array's word for what some implementations do not support; empty for what all support."""

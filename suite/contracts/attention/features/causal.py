@@ -177,9 +177,7 @@ def hides_future_after_softmax(call: AttentionCall) -> Any:
     )(call)
 
 
-LEVELS = Levels(
-    {"causal": {"not_causal": False, "causal": True}}, lambda levels: {"causal": levels["causal"]}, unsupported="causal"
-)
+LEVELS = Levels({"causal": {"not_causal": False, "causal": True}}, unsupported="causal")
 
 
 def _in_torch(scores: str, value: bool | None, call: Call, conventions: Conventions) -> str:

@@ -218,8 +218,7 @@ BACKWARD = mutants(
     },
 )  # fmt: skip
 
-LEVELS = Levels({"return_lse": {"output_alone": False, "with_lse": True}},
-    lambda levels: {"return_lse": True} if levels["return_lse"] else {}, unsupported="log-sum-exps")  # fmt: skip
+LEVELS = Levels({"return_lse": {"output_alone": False, "with_lse": True}}, unsupported="log-sum-exps")
 
 
 def _read_needs(call: Call) -> Iterable[str]:

@@ -257,8 +257,7 @@ BACKWARD = mutants(
 
 LEVELS = Levels(
     {"sinks": {"no_sink": None, "sinks": "drawn"}},
-    lambda levels: {} if levels["sinks"] is None else {"sinks": levels["sinks"]},
-    (
+    contradictions=(
         Contradiction("a sink takes all weight where every score is far below 0",
             {"sinks": ("sinks",), "draw": ("opposite_logits",)}),
         Contradiction("only sinks have gradients of sinks", {"sinks": ("no_sink",), "gradient": ("dqkv_sinks",)}),

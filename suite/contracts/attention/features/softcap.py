@@ -197,8 +197,7 @@ BACKWARD = mutants(
     },
 )  # fmt: skip
 
-LEVELS = Levels({"softcap": {"no_cap": None, "cap": 2.0}},
-    lambda levels: {} if levels["softcap"] is None else {"softcap": levels["softcap"]}, unsupported="soft caps")  # fmt: skip
+LEVELS = Levels({"softcap": {"no_cap": None, "cap": 2.0}}, unsupported="soft caps")
 
 
 FEATURE = Feature(

@@ -129,8 +129,7 @@ SHAPES = Levels(
 
 DRAWN = Levels(
     {"draw": {name: name for name in DRAWS}},
-    lambda levels: {"draw": levels["draw"]},
-    (
+    contradictions=(
         Contradiction("in bfloat16, scores near −200 say nothing about weights",
             {"draw": ("opposite_logits",), "dtype": ("bfloat16",)}),
     ),
@@ -228,7 +227,7 @@ def case(row: Row) -> Case:
     values = {name: levels[row[name]] for part in ALL_LEVELS for name, levels in part.factors.items()}
     passed: dict[str, Any] = {}
     for part in ALL_LEVELS:
-        passed |= part.arguments(values)
+        passed |= part.arguments(values) if part.arguments else {name: values[name] for name in part.factors}
     levels = SPACE.write(row)
     made = AttentionCase(f"{COMBINED}/{levels}", "features meet", **passed)
     return kept(made.name, made.why, made, made.dtypes) if row["dropout"] == "dropout" else made
