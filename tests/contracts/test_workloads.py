@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite.contracts import contract, names
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.workloads import VERIFIED_SCORES, Workload
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import PASSES, PROFILES

@@ -19,7 +19,7 @@ from attnsuite.cases.layouts import INPUTS
 from attnsuite.contracts.attention import variants as styles
 from attnsuite.contracts.attention.cases import case as cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result, single
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.oracle import attention
 from attnsuite.contracts.attention.tolerance import over, runs
 from attnsuite.judging import compare

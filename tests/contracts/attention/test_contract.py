@@ -23,7 +23,7 @@ from attnsuite.contracts.attention.contract import (
 )
 from attnsuite.contracts.attention.feature import adapted as adapt
 from attnsuite.contracts.attention.features.empty_row import kinds
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 
 INPUTS = ("query", "key", "value")
 

@@ -18,7 +18,7 @@ from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.draws import DRAWS, Sizes
 from attnsuite.contracts.attention.contract import needs
-from attnsuite.contracts.attention.masks import PATTERNS, Mask
+from attnsuite.contracts.attention.features.mask import PATTERNS, Mask
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.model import DTYPES
 

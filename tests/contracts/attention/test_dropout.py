@@ -21,7 +21,7 @@ from attnsuite.contracts.attention.cases.dropout import BITS, CodedValues, Inter
 from attnsuite.contracts.attention.cases.dropout import KEPT as SMALL
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.steps.recurrent_gradient import Randomised
 from attnsuite.judging import compare, shares
 from attnsuite.judging.shares import MAX_TESTS

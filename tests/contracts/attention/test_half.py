@@ -21,7 +21,7 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result
 from attnsuite.contracts.attention.cases.one_call import extreme
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.judging import compare
 from attnsuite.judging.aggregate import JUDGEMENTS
 from attnsuite.worker.calling import run_calls

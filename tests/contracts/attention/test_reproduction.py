@@ -16,7 +16,7 @@ from attnsuite.cases.call import Reply
 from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Dense
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.reproduction import reproducing, seed_of, seeded
 from attnsuite.judging import compare
 from attnsuite.worker.calling import run_calls

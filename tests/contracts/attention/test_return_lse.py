@@ -8,7 +8,7 @@ import torch
 
 from attnsuite.cases import Reply
 from attnsuite.contracts.attention.cases.case import AttentionCase, LogSumExp, expected_result
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 
 
 def lse_of(dtype: str, **conventions: str) -> LogSumExp:

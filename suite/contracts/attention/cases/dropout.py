@@ -25,7 +25,7 @@ from attnsuite.contracts.attention.cases.case import (
 )
 from attnsuite.contracts.attention.cases.several_calls import forward_of, interleave
 from attnsuite.contracts.attention.feature import Grid, visible
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.judging import patterns
 from attnsuite.judging.patterns import Judge, Seeds, neighbours, repeated
 from attnsuite.judging.precision import PRECISIONS

@@ -14,7 +14,7 @@ from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
 from attnsuite.contracts.attention.cases.case import case, gradients, single
 from attnsuite.contracts.attention.cases.one_call import STRANGE
 from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, followed_by, same_storage
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
 

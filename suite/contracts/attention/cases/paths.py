@@ -13,7 +13,7 @@ from attnsuite.cases import Case
 from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.several_calls import CallSequence, in_turn
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 
 case = partial(AttentionCase, batch=1, dtypes=("float32",))
 WITH_MASK = (*INPUTS, "attn_mask")

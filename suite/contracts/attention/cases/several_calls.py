@@ -17,7 +17,7 @@ from attnsuite.cases.expected import PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor
 from attnsuite.cases.tensors import FAST, dtype_of
 from attnsuite.contracts.attention.cases.case import AttentionCase, case, expected_result, gradients
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.judging.precision import PRECISIONS, Bounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Status

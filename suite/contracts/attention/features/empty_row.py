@@ -13,9 +13,8 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
-from attnsuite.contracts.attention.features.mask import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS, is_bool
+from attnsuite.contracts.attention.features.mask import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS, Mask, is_bool
 from attnsuite.contracts.attention.lazily import np, torch
-from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,8 +14,8 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved, forward_scores
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import np, torch
-from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor

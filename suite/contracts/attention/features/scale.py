@@ -13,8 +13,8 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import torch
-from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass

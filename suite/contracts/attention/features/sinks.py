@@ -15,10 +15,10 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Hooks, Levels, Step
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.features.softcap import softcap
 from attnsuite.contracts.attention.lazily import np, torch
-from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,9 +12,9 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
+from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import np
-from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor

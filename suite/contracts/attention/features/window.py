@@ -13,7 +13,7 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, by_position, in_places, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Syntax
-from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor

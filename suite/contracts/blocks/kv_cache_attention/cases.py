@@ -20,7 +20,7 @@ from attnsuite.cases.mutants import Mutation, mutants, with_arguments, with_resu
 from attnsuite.cases.tensors import PRECISE
 from attnsuite.contracts.attention.cases.combined import last_column_unwritten
 from attnsuite.contracts.blocks.kv_cache_attention.case import LAYOUTS, CacheCase, StepsCase
-from attnsuite.contracts.blocks.kv_cache_attention.computation import Cached, Places
+from attnsuite.contracts.blocks.kv_cache_attention.mutants import Cached, Places
 from attnsuite.contracts.varlen_attention.mutants import loses_a_key
 from attnsuite.model import COMBINED, DTYPES
 
