@@ -101,7 +101,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3800,
-    "contracts": 22275,
+    "contracts": 22260,
     "registry": 5530,
     "worker": 3620,
     "machine": 650,

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnsuite import check
 from attnsuite.cases import Call
 from attnsuite.contracts import contract
-from attnsuite.contracts.varlen_attention import combined
+from attnsuite.contracts.varlen_attention import cases
 from attnsuite.contracts.varlen_attention.packed import PackedCase
 from attnsuite.implementations.varlen_attention.matmul import varlen_attention as matmul
 from attnsuite.judging.verdicts import Verdict
@@ -57,7 +57,7 @@ def test_a_function_that_ignores_the_lengths_is_named() -> None:
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_the_stored_array_is_whole(profile: str) -> None:
-    assert not combined.SPACE.coverage(combined.array().rows(profile), fused=profile == "full").unmet
+    assert not cases.SPACE.coverage(cases.array().rows(profile), fused=profile == "full").unmet
 
 
 @pytest.mark.parametrize(

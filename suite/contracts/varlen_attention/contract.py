@@ -102,5 +102,5 @@ CONTRACT = declare(
     conventions={"causal": ("lower_right", "upper_left")},
     aliases={"varlen": "items", "empty": "items", "lengths": "items", "gqa": "heads", "is_causal": "causal"},
     baseline="matmul",
-    lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "combined.array"},
+    lists={"variants": "mutants.variants", "workloads": "workloads.workloads", "array": "cases.array"},
 )  # fmt: skip
