@@ -1,10 +1,11 @@
-"""Records as tests need them: each states only what is unusual about it."""
+"""Records and cases as tests need them: each states only what is unusual about it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
+from attnsuite.contracts import contract
 from attnsuite.model import (
     ContractFacts,
     Exploit,
@@ -53,6 +54,11 @@ NASTY = [
     "",
 ]
 """Texts with which a submission could break a page, a spreadsheet or a terminal."""
+
+
+def case_named(of: str, name: str) -> Any:
+    """A case of a contract."""
+    return next(case for case in contract(of).cases() if case.name == name)
 
 
 def run(identity: str, day: str, facts: Facts = RUN.facts, **others: Any) -> Run:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import case_named
 
 import attnsuite
 from attnsuite.cases.backends import BackendCall, ExpectedBackendCall
@@ -110,7 +111,7 @@ def test_an_error_in_the_backend_is_an_error_of_the_function() -> None:
     def bends_the_mask(query: Any, key: Any, value: Any, *others: Any, attention: Any, **options: Any) -> Any:
         return attention(query[:, None], key[:, None], value[:, None], attn_mask=query)
 
-    case = next(each for each in contract("multi_head_attention").cases() if each.name == "plug/called")
+    case = case_named("multi_head_attention", "plug/called")
     calls = case.calls("float32")
     replies = run_calls(bends_the_mask, calls)
 

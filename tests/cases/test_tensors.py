@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from builders import case_named
 
 from attnsuite.cases.layouts import scattered
 from attnsuite.cases.tensors import generator, seed, seeded
-from attnsuite.contracts import contract
 
 
 def drawn(number: int) -> tuple[float, ...]:
@@ -26,7 +26,7 @@ def test_a_seed_ends_with_its_block_even_if_that_raises() -> None:
 
 
 def test_a_case_of_attention_keeps_no_numbers_of_another_seed() -> None:
-    case = next(case for case in contract("attention").cases() if case.name == "plain/small")
+    case = case_named("attention", "plain/small")
     first = case.calls("float64")[0].tensors["query"]
     with seed(1):
         other = case.calls("float64")[0].tensors["query"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from builders import case_named
 from torch import Tensor
 
 from attnsuite.cases.formula import FormulaCase
-from attnsuite.contracts import contract
 from attnsuite.worker.calling import run_calls
 
 DRAWS = 200
@@ -21,7 +21,7 @@ UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 def failures(name: str, case: str, dtype: str, function: Callable[..., Any], draws: int = DRAWS) -> int:
     """How many draws of a case's sizes a function fails."""
-    (original,) = [other for other in contract(name).cases() if other.name == case]
+    original = case_named(name, case)
     assert isinstance(original, FormulaCase)
     count = 0
     for number in range(draws):

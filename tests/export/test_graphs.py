@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import case_named
 
 pytest.importorskip("onnxscript")
 import onnx
@@ -17,7 +18,6 @@ import onnxruntime
 
 import attnsuite
 from attnsuite.cases.tensors import generator
-from attnsuite.contracts import contract
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.export import ExportedModel, Request, export
@@ -243,7 +243,7 @@ def test_another_implementation_cannot_use_that_reason_for_the_core() -> None:
 def test_a_model_of_another_dtype_is_not_quantised() -> None:
     from attnsuite.implementations.vision_transformer import onnx_export
 
-    case = next(each for each in contract("vision_transformer").cases() if each.name == "plain/usual")
+    case = case_named("vision_transformer", "plain/usual")
     (call, *_) = case.calls("float16")
 
     model = onnx_export.int8(dict(call.config or {}), dict(call.weights))

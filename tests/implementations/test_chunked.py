@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from builders import case_named
 
 import attnsuite
-from attnsuite.contracts import contract
 from attnsuite.implementations.attention import chunked
 from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
 from attnsuite.implementations.attention._tiles import Tiles
@@ -63,7 +63,7 @@ def test_a_backward_with_other_tiles_passes(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_backward_with_other_tiles_fails_with_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
 
-    (case,) = (case for case in contract("attention").cases() if case.name == "dropout/gradient")
+    case = case_named("attention", "dropout/gradient")
     calls = case.calls("float64")
 
     verdict = case.verdict(calls, run_calls(chunked.attention, calls), case.expected(calls, {}))

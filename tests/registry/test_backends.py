@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from builders import case_named
 
 from attnsuite import registry
 from attnsuite.conformance.request import requested
 from attnsuite.conformance.session import Session
-from attnsuite.contracts import contract
 from attnsuite.model import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.backends import takes_backend, with_backend
@@ -150,7 +150,7 @@ def test_a_backend_that_crashes_is_an_outcome(write: Write) -> None:
 
 def test_the_backend_is_called_in_either_process(write: Write) -> None:
     file = write("mine.py", "def attention(query, key, value, **options): raise ArithmeticError('here I am')")
-    case = next(case for case in contract("transformer").cases() if case.name == "plain/usual")
+    case = case_named("transformer", "plain/usual")
     calls = case.calls("float32")
     declaration = find(f"transformer/eager+{file}")
 

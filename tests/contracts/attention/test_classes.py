@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from builders import case_named
 
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import expected_result
@@ -28,7 +29,7 @@ def test_cases_leave_threads_and_defaults_as_they_were() -> None:
 
 
 def test_the_gradient_of_one_tensor_is_the_sum_of_its_roles() -> None:
-    case = next(case for case in cases() if case.name == "roles/query_and_key")
+    case = case_named("attention", "roles/query_and_key")
     assert isinstance(case, SharedTensor)
     (call,) = case.calls("float64")
 
@@ -57,7 +58,7 @@ def varying(calls: list[int]) -> Any:
 
 
 def repeated(conventions: dict[str, str], function: Any) -> Verdict:
-    case = next(case for case in cases() if case.name == "behaviour/repeated_tiled")
+    case = case_named("attention", "behaviour/repeated_tiled")
     assert isinstance(case, RepeatedCall)
     calls = case.calls("float32")
     return case.verdict(calls, run_calls(function, calls), case.expected(calls, conventions))

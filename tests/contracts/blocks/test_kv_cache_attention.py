@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from builders import case_named
 
 from attnsuite.cases import Call
 from attnsuite.contracts import contract
@@ -31,7 +32,7 @@ def kv_cache_attention(query, key_cache, value_cache, cache_seqlens, *, key=None
 
 @pytest.mark.parametrize("name", ["again/prefill", "again/ragged", "again/decode_paged", "again/window"])
 def test_chunks_have_the_output_and_the_caches_of_one_pass(name: str) -> None:
-    (case,) = (case for case in contract("kv_cache_attention").cases() if case.name == name)
+    case = case_named("kv_cache_attention", name)
     calls = case.calls("float64")
     joined = {part: torch.cat([call.tensors[part] for call in calls], 1) for part in ("query", "key", "value")}
     whole = expected(replace(calls[0], tensors={**calls[0].tensors, **joined}))

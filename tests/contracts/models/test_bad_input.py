@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import case_named
 
 import attnsuite
 from attnsuite.cases import Call
-from attnsuite.contracts import contract
 
 DTYPE_OF = {"seq2seq_attention": "w_logits", "vision_transformer": "w_patch", "transformer": "source_embedding"}
 """By contract, the weight whose dtype is the model's."""
@@ -22,7 +22,7 @@ NO_INTEGERS = ["8", 8.0, True, None, 0]
 
 
 def usual(name: str) -> Call:
-    return next(case for case in contract(name).cases() if case.name == "plain/usual").calls("float32")[0]
+    return case_named(name, "plain/usual").calls("float32")[0]
 
 
 def factory(name: str, module: str = "eager") -> Callable[..., Any]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import case_named
 
 import attnsuite
 from attnsuite.cases import Reply
-from attnsuite.cases.model import ModelCase
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.vision_transformer import contract as vision
 from attnsuite.contracts.models.vision_transformer.cases import FASHION
@@ -23,12 +23,6 @@ from attnsuite.judging.running_error import Unbounded, WithError, concatenated
 from attnsuite.worker.calling import run_calls
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
-
-
-def model_case(name: str, case: str = "plain/usual") -> ModelCase:
-    found = next(other for other in contract(name).cases() if other.name == case)
-    assert isinstance(found, ModelCase)
-    return found
 
 
 # Distances
@@ -62,7 +56,7 @@ def test_an_exact_result_has_no_error_even_without_tolerance() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_position_may_lie_as_far_as_its_tolerance_and_no_farther(name: str, dtype: str) -> None:
-    case = model_case(name)
+    case = case_named(name, "plain/usual")
     calls = case.calls(dtype)
     (expected,) = case.expected(calls, {})
     # float64 holds the moved result, so that only the distance is judged; the dtype is that of the weights
@@ -78,7 +72,7 @@ def test_a_position_may_lie_as_far_as_its_tolerance_and_no_farther(name: str, dt
 
 
 def test_the_tolerance_is_twice_the_worst_of_several_eager_models_plus_a_share_of_the_norm() -> None:
-    case = model_case("transformer")
+    case = case_named("transformer", "plain/usual")
     calls = case.calls("bfloat16")
     (expected,) = case.expected(calls, {})
     (reply,) = run_calls(contract("transformer").controls()["correct"], calls)
@@ -116,7 +110,7 @@ def test_a_model_that_changes_its_weights_fails(name: str, when: str) -> None:
 
 
 def test_the_weights_of_a_config_are_the_same_in_all_cases() -> None:
-    first, second = (model_case("transformer", case).calls("float32")[0] for case in ("plain/usual", "padding/none"))
+    first, second = (case_named("transformer", case).calls("float32")[0] for case in ("plain/usual", "padding/none"))
 
     assert first.config == second.config
     assert all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
@@ -127,7 +121,7 @@ def test_the_weights_of_a_config_are_the_same_in_all_cases() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
-    case = model_case(name)
+    case = case_named(name, "plain/usual")
     call = case.calls("float32")[0]
 
     def value(kind: type[WithError]) -> Any:
@@ -176,7 +170,7 @@ def export_of(name: str) -> Any:
 @pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
 @pytest.mark.parametrize("opset", [18, 23])
 def test_attention_is_one_operator_from_opset_23(name: str, opset: int) -> None:
-    config = model_case(name).config
+    config = case_named(name, "plain/usual").config
 
     graph, seconds = export_of(name)._graph(tuple(sorted(config.items())), torch.float32, opset)
 
@@ -188,7 +182,7 @@ def test_attention_is_one_operator_from_opset_23(name: str, opset: int) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
 def test_a_model_reports_the_time_and_size_of_its_export(name: str) -> None:
-    call = model_case(name).calls("float32")[0]
+    call = case_named(name, "plain/usual").calls("float32")[0]
 
     making = export_of(name).opset18(dict(call.config or {}), dict(call.weights)).making
 
@@ -200,7 +194,7 @@ def test_a_model_reports_the_time_and_size_of_its_export(name: str) -> None:
 @pytest.mark.slow
 def test_two_models_of_one_config_do_not_share_their_weights() -> None:
     """Graphs are cached by config."""
-    opset18, call = export_of("transformer").opset18, model_case("transformer").calls("float32")[0]
+    opset18, call = export_of("transformer").opset18, case_named("transformer", "plain/usual").calls("float32")[0]
     config, inputs = dict(call.config or {}), [call.tensors[name] for name in call.positional]
 
     first, second = opset18(config, call.weights), opset18(config, {k: 1.5 * w for k, w in call.weights.items()})

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import case_named
 from torch import Tensor
 
 import attnsuite
 from attnsuite.cases import Reply
 from attnsuite.cases.expected import Form, NearInNorm, row_sum_bound
-from attnsuite.cases.model import ExpectedTokens, ModelCase, expected_tokens
+from attnsuite.cases.model import ExpectedTokens, expected_tokens
 from attnsuite.contracts import contract
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
@@ -29,15 +30,9 @@ LAST = "decoder.1.cross_attention"
 GREEDY = {"begin": 0, "end": 1, "steps": 3}
 
 
-def model_case(name: str, case: str) -> ModelCase:
-    found = next(other for other in contract(name).cases() if other.name == case)
-    assert isinstance(found, ModelCase)
-    return found
-
-
 def changed(change: Callable[[Any], Any]) -> Verdict:
     """The verdict on a Transformer whose results are changed."""
-    correct, case = contract("transformer").controls()["correct"], model_case("transformer", "weights/usual")
+    correct, case = contract("transformer").controls()["correct"], case_named("transformer", "weights/usual")
 
     def factory(config: Any, weights: Any, **options: Any) -> Any:
         model = correct(config, weights, **options)
@@ -117,7 +112,7 @@ def test_row_sums_of_a_correct_softmax_lie_within_their_bound(dtype: str, keys: 
 
 
 def test_one_attention_has_a_bound_for_every_weight() -> None:
-    case = next(case for case in contract("multi_head_attention").cases() if case.name == "weights/masked")
+    case = case_named("multi_head_attention", "weights/masked")
     (expected,) = case.expected(case.calls("float32"), {})
     (weights,) = expected.attentions.values()
 
@@ -172,7 +167,7 @@ def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(na
 
 
 def test_a_translation_is_what_a_model_chooses_when_it_reads_the_translation() -> None:
-    case, correct = model_case("seq2seq_attention", "greedy/usual"), contract("seq2seq_attention").controls()["correct"]
+    case, correct = case_named("seq2seq_attention", "greedy/usual"), contract("seq2seq_attention").controls()["correct"]
     (call,) = case.calls("float64")
     tokens = run_calls(correct, (call,))[0].output
     assert tokens is not None

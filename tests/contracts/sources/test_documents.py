@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import case_named
 
 from attnsuite.cases import Reply
 from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
 from attnsuite.conformance.coverage import Coverage, cases_by_example, coverage
-from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.documents import KeyGradient, printed_examples
 from attnsuite.contracts.sources import documents
@@ -153,7 +153,7 @@ PARAMETERS = {
 
 @pytest.mark.parametrize(("name", "id", "quantity"), PARAMETERS)
 def test_weights_have_as_many_numbers_as_the_documents_count(name: str, id: str, quantity: str) -> None:
-    case = next(case for case in contract(name).cases() if case.name == f"documents/{id}")
+    case = case_named(name, f"documents/{id}")
     call = case.calls("float64")[0]
 
     weights = {**call.tensors, **(call.weights or {})}
@@ -166,7 +166,7 @@ def test_weights_have_as_many_numbers_as_the_documents_count(name: str, id: str,
     "name", ["doc-003/3.4.1-query-2/queries_shape", "doc-003/3.6.2-multi-head-split/context_shape_merged"]
 )
 def test_a_shape_is_that_of_the_submission_s_own_output(name: str) -> None:
-    case = next(case for case in contract("multi_head_attention").cases() if case.name == f"documents/{name}")
+    case = case_named("multi_head_attention", f"documents/{name}")
     calls = case.calls("float64")
     expected = case.expected(calls, {})
     output = torch.from_numpy(expected[0].numbers)

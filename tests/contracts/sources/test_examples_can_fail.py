@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders import case_named
 from torch import Tensor
 
 from attnsuite.cases import Case, Conventions
@@ -27,10 +28,6 @@ LENGTH_ZERO = "documents/doc-004/11.3.2.1-literal-lens-zero/weights"
 EMPTY_ROW = "documents/doc-001/sdpa-empty-row/output"
 NO_SUPPORT = "documents/doc-004/11.2-no-support/y_hat"
 SATURATED = "documents/doc-004/11.1-softmax-gradient-saturates/d_weight0_d_score1"
-
-
-def case_of(name: str, case: str) -> Case:
-    return next(other for other in contract(name).cases() if other.name == case)
 
 
 def verdict(case: Case, function: Function, dtype: str = "", conventions: Conventions | None = None) -> Verdict:
@@ -98,7 +95,7 @@ OWN = {
 @pytest.mark.parametrize(("of", "name"), OWN)
 def test_an_empty_row_is_judged_by_the_convention_that_is_declared_and_by_the_document(of: str, name: str) -> None:
     own, convention = OWN[of, name]
-    case, correct = case_of(of, name), next(iter(contract(of).controls().values()))
+    case, correct = case_named(of, name), next(iter(contract(of).controls().values()))
 
     def off(*inputs: Any, **options: Any) -> Tensor:
         output: Tensor = own(*inputs, **options).clone()
@@ -133,7 +130,7 @@ def test_weights_that_are_not_masked_after_the_softmax_fail() -> None:
         return scores.softmax(-1)
 
     for quantity in ("masked_weights", "row_sums", "renormalised", "renormalised_row_sums"):
-        assert verdict(case_of("attention_weights", f"{AFTER}/{quantity}"), without_a_mask).status == "failed"
+        assert verdict(case_named("attention_weights", f"{AFTER}/{quantity}"), without_a_mask).status == "failed"
 
 
 @pytest.mark.parametrize("number", [-1e9, -1e6, 0.0])
@@ -145,8 +142,8 @@ def test_a_finite_number_is_not_minus_infinity(number: float) -> None:
         return (query @ key.mT).masked_fill(~attn_mask, -torch.inf)
 
     for name in (NEG_INF, "documents/doc-000/2-neg-inf-mask/mask"):
-        assert verdict(case_of("attention_scores", name), scores).status == "failed"
-        assert verdict(case_of("attention_scores", name), right).status == "passed"
+        assert verdict(case_named("attention_scores", name), scores).status == "failed"
+        assert verdict(case_named("attention_scores", name), right).status == "passed"
 
 
 def test_a_saturated_derivative_may_be_that_of_a_sigmoid_but_not_that_of_smaller_scores() -> None:
@@ -161,7 +158,7 @@ def test_a_saturated_derivative_may_be_that_of_a_sigmoid_but_not_that_of_smaller
         smaller = (query @ key.mT / 4).softmax(-1) @ value
         return right(query, key, value).detach() + smaller - smaller.detach()
 
-    case = case_of("attention", SATURATED)
+    case = case_named("attention", SATURATED)
     assert case.dtypes == ("float64",)
     assert verdict(case, right).status == verdict(case, sigmoid).status == "passed"
     assert verdict(case, damped).detail.startswith("gradient of key[")
