@@ -25,11 +25,6 @@ def attention(query, key, value, *, attn_mask=None, is_causal=False):
         raise RuntimeError("no masks")
     return query * 0
 """
-ENTRY_POINTS = """
-[attnsuite.implementations]
-attention/zeros = theirs.zeros:attention
-transformer/theirs = theirs.model:transformer
-"""
 NARROW = "--case plain/usual --dtype float32"
 
 
@@ -40,17 +35,6 @@ def mine(write: Write) -> None:
         write(place, MODEL)
     for place in ("zeros.py", "chunked.py"):  # one is called like what ships here
         write(place, ZEROS)
-
-
-@pytest.fixture
-def installed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that registers a model and an attention, both wrong."""
-    write("site/theirs/__init__.py", "")
-    write("site/theirs/zeros.py", ZEROS)
-    write("site/theirs/model.py", MODEL)
-    write("site/theirs-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    site = write("site/theirs-1.0.dist-info/entry_points.txt", ENTRY_POINTS).parent.parent
-    monkeypatch.syspath_prepend(str(site))
 
 
 def printed(result: Result) -> list[str]:
@@ -79,24 +63,6 @@ def test_the_printed_command_repeats_the_test(cli: Cli, command: str) -> None:
     assert f"0 of 1 passed, 1 {'failed' if 'plain/small' in command else 'error'}" in result.out
     again = printed(result)
     assert "--contract" not in again, "the function's name says it"
-    assert cli(*again) == result
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("transformer/theirs", ["transformer/theirs"]),
-        ("transformer/theirs+zeros", ["transformer/theirs+zeros"]),
-        ("transformer/eager+attention/zeros", ["transformer/eager+zeros"]),
-    ],
-)
-@pytest.mark.usefixtures("installed")
-def test_a_registered_name_is_enough_to_repeat_a_test(cli: Cli, command: str, words: list[str]) -> None:
-    result = cli("check", *command.split(), *NARROW.split())
-
-    again = printed(result)
-    assert result.status == 1
-    assert again[1:] == [*words, *NARROW.split()]
     assert cli(*again) == result
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from attnsuite.model import UsageError
@@ -79,41 +81,20 @@ def test_a_function_that_takes_anything_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "says"),
+    ("parameters", "named"),
     [
-        (
-            "q k v causal",
-            "causal fits several signatures: say --signature flash_attn (b s h d) or --signature flashinfer (s h d) or "
-            "--signature triton (b h l d), or --signature sdpa for the contract's own",
-        ),
-        (
-            "q k v causal sm_scale",
-            "causal and sm_scale fit several signatures: say --signature flashinfer (s h d) or --signature triton "
-            "(b h l d), or --signature sdpa for the contract's own",
-        ),
-        (
-            "q k v softmax_scale attn_bias",
-            "no signature has attn_bias and softmax_scale: say --signature flash_attn (b s h d) or --signature "
-            "xformers (b s h d), or --signature sdpa for the contract's own",
-        ),
-        (
-            "q k v attn_bias causal",
-            "no signature has attn_bias and causal: say --signature xformers (b s h d) or --signature flash_attn "
-            "(b s h d) or --signature flashinfer (s h d) or --signature triton (b h l d), or --signature sdpa for the "
-            "contract's own",
-        ),
-        (
-            "q k v attn_mask softmax_scale",
-            "no signature has attn_mask and softmax_scale: say --signature flash_attn (b s h d) or --signature sdpa "
-            "(… h l e)",
-        ),
+        ("q k v causal", "flash_attn flashinfer triton sdpa"),
+        ("q k v causal sm_scale", "flashinfer triton sdpa"),
+        ("q k v softmax_scale attn_bias", "flash_attn xformers sdpa"),
+        ("q k v attn_bias causal", "xformers flash_attn flashinfer triton sdpa"),
+        ("q k v attn_mask softmax_scale", "flash_attn sdpa"),
     ],
 )
-def test_where_several_fit_all_are_named(parameters: str, says: str) -> None:
+def test_where_several_fit_all_are_named(parameters: str, named: str) -> None:
     with pytest.raises(AmbiguousSignature) as error:
         recognise(parameters.split())
 
-    assert str(error.value) == says
+    assert re.findall(r"--signature (\w+)", str(error.value)) == named.split()
 
 
 @pytest.mark.parametrize(
