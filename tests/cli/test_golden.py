@@ -35,6 +35,7 @@ VARYING = {
     "x{40,}": "{LONG}",
     r"(?<=this machine has 1 to )\d+": "<cores>",
     r"(?<=is timed may take )\S+": "<memory>",
+    r"\S+(?= GiB of memory are free)": "<memory>",
     r"^2> no charts: .*\n": "",
     r"(?<=is no sweep file: ).*": "<reason>",
     r"^(2> )?sandbox: .*": r"\1sandbox: <protections>",

@@ -48,7 +48,7 @@ from attnsuite.documents.claims.trained import (
     without,
 )
 from attnsuite.implementations.transformer.eager import softmax_attention, transformer
-from attnsuite.model import NO_DOCUMENT, ClaimStatus, Evidence, UsageError
+from attnsuite.model import NO_DOCUMENT, ClaimStatus, Evidence
 
 TWENTY = [0.90 + 0.01 * place for place in range(20)]
 """Samples with the median 0.995, whose interval is about 0.94 to 1.05."""
@@ -131,20 +131,6 @@ def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
         *("complexity/recurrence_length_flops", "complexity/recurrence_width_flops"),
         *("normalisation/layer", "normalisation/batch", "softmax/never_vanishes"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("patterns", "evidence", "message"),
-    [
-        (["softmaxes"], [], "no claim is named 'softmaxes'; topics are: causal, complexity, "),
-        ([], ["guessed"], "there is no evidence 'guessed'; there is: drawn, exact, timed, trained"),
-        (["normalisation"], ["trained"], "no claim of normalisation has the evidence trained"),
-    ],
-)
-def test_a_pattern_without_a_claim_is_refused(patterns: list[str], evidence: list[str], message: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        claims(patterns, evidence)
-    assert str(raised.value).startswith(message)
 
 
 WRONG = {

@@ -31,7 +31,6 @@ CONFIG: dict[str, Any] = {
     "blocks": 1, "classes": 3, "pooling": "mean",
 }  # fmt: skip
 SHAPES = shapes(CONFIG)
-NEWEST = onnx.defs.onnx_opset_version()
 
 
 @pytest.fixture
@@ -298,33 +297,13 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
 # One line
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"target": "transfromer"}, "unknown target 'transfromer'"),
-        ({"target": "attention"}, "attention cannot be exported; only models can, for example transformer"),
-        ({"dtype": "float8"}, "unknown dtype 'float8'; there are: "),
-        ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
-        ({"target": "vision_transformer/onnx_export.int8", "dtype": "float16"},
-         "vision_transformer/onnx_export.int8 supports float32 only, got float16"),
-        ({"part": "decoder"}, "vision_transformer/onnx_export.opset23 has no part 'decoder'; there are: full"),
-        ({"config": {"heads": 3}}, "the config is invalid for vision_transformer: 3 heads do not divide"),
-        ({"target": "transformer", "config": {"decoder_blocks": 0}, "part": "encoder"},
-         "transformer, part encoder, cannot be written in opset 23: the part encoder belongs to a decoder"),
-        pytest.param(
-            {"target": "seq2seq_attention", "config": {}, "opset": 17},
-            "seq2seq_attention, part full, cannot be written in opset 17: PyTorch's exporter made a graph of opset 18",
-            marks=pytest.mark.slow,  # it makes the graph
-        ),
-        ({"seed": -1}, "--seed is -1; expected 0 to 4294967295"),
-        ({"seed": 2**64}, "--seed is 18446744073709551616; expected 0 to 4294967295"),
-        ({"config": {"width": 10**12, "heads": 1}}, "this config has "),
-        ({"opset": NEWEST + 1}, f"opset {NEWEST + 1} is out of range: valid opsets are 17 to {NEWEST}"),
-    ],
-    ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else "",
-)  # fmt: skip
-def test_an_impossible_request_is_refused(request_: Request, changed: dict[str, Any], said: str) -> None:
-    assert refused(replace(request_, **changed)).startswith(said)
+@pytest.mark.slow  # it makes the graph
+def test_an_opset_that_the_exporter_cannot_write_is_refused(request_: Request) -> None:
+    said = refused(replace(request_, target="seq2seq_attention", config={}, opset=17))
+
+    assert said.startswith(
+        "seq2seq_attention, part full, cannot be written in opset 17: PyTorch's exporter made a graph"
+    )
 
 
 @pytest.mark.usefixtures("quick")
@@ -336,31 +315,16 @@ def test_a_missing_device_is_refused(request_: Request) -> None:
     assert "has no CUDAExecutionProvider; it has " in said
 
 
-def test_a_folder_as_file_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
-    assert "is a folder" in refused(Request("vision_transformer", tmp_path / "."))
-    with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
-        export(Request("vision_transformer", tmp_path / "absent" / "model.onnx"))
-
-
 @pytest.mark.parametrize(
-    ("text", "settings", "said"),
-    [
-        ("[" * 200_000, [], "is not JSON, or too deep: maximum recursion depth exceeded"),
-        ("[1]", [], "holds list, expected an object"),
-        (None, ["width"], "--set expects name=value, as --set width=64, got 'width'"),
-    ],
+    ("text", "said"),
+    [("[" * 200_000, "is not JSON, or too deep: maximum recursion depth exceeded"), ("[1]", "holds list, expected an")],
 )
-def test_a_config_that_cannot_be_read_is_refused(
-    tmp_path: Path, text: str | None, settings: list[str], said: str
-) -> None:
+def test_a_config_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "config.json"
-    if text is not None:
-        file.write_text(text)
+    file.write_text(text)
 
-    with pytest.raises(UsageError) as caught:
-        read_config(file if text is not None else None, settings)
-
-    assert said in str(caught.value)
+    with pytest.raises(UsageError, match=said):
+        read_config(file, [])
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_config(tmp_path / "absent.json", [])
 

@@ -16,7 +16,7 @@ from attnsuite import registry
 from attnsuite.benchmark.request import Request
 from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract
-from attnsuite.model import Outcome, UsageError
+from attnsuite.model import Outcome
 from attnsuite.registry import from_function
 from tests.contracts.test_workloads import verdict_of
 
@@ -39,32 +39,6 @@ def test_a_shape_is_a_workload_under_a_plain_name_that_makes_it_again(typed: str
 
     assert workload.name == name
     assert CONTRACT.workload(name) == workload
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ("causal", "lacks l, the number of queries"),
-        ("l=0", "l is a whole number of at least 1 .*, not '0'"),
-        ("l", "l takes a value"),
-        ("l=8,l=9", "names l twice"),
-        ("l=8,h=3,g=2", "h=3 query heads cannot share g=2 key heads evenly"),
-        ("l=8,causal=1", "causal stands alone"),
-        ("l=8,widow=3:", "did you mean window.*there are: b, h, g, l, s, e, v, "),
-        ("l=8,window=3", "window is LEFT:RIGHT.*not '3'"),
-        ("l=8,window=:", "window is LEFT:RIGHT.*not ':'"),
-        ("l=8,mask=bool.nope", "mask is bool or float.*not 'bool.nope'"),
-        ("l=8,dropout=0.5", "no 'dropout' in a shape"),
-        ("l=8,scale=nan", "scale is a finite number"),
-        ("l=8,backward", "an option of its own, --backward"),
-        ("l=8,float16", "an option of its own, --dtype"),
-        ("", "a word is missing"),
-    ],
-)
-def test_a_malformed_shape_is_refused_in_one_line_with_what_exists(typed: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says) as caught:
-        CONTRACT.workload_of_shape(typed)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
