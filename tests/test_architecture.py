@@ -107,7 +107,7 @@ BUDGETS = {
     "machine": 650,
     "results": 1840,
     "conformance": 3502,
-    "benchmark": 4810,
+    "benchmark": 4800,
     "report": 3060,
     "documents": 3640,
     "export": 530,

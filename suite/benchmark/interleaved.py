@@ -12,7 +12,7 @@ from msgspec import structs
 
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import NoResult
-from attnsuite.benchmark.participant import Participant, all_ready
+from attnsuite.benchmark.participant import Participant, all_ready, begun
 from attnsuite.benchmark.processes import prewarm_benchmark
 from attnsuite.benchmark.request import Request, Table, with_gradients
 from attnsuite.benchmark.table import MemoryResult, TimedTable, Timing, measured
@@ -123,10 +123,7 @@ class Interleaved:
         settings = {"device": device, "threads": threads, "time_limit": limit}
         if device == "cpu":
             prewarm_benchmark(threads, [self.contract.name], gradients=with_gradients(tables))
-        started = [Participant(d, place=place, **settings) for place, d in enumerate(declarations)]  # type: ignore[arg-type]
-        for participant in started:
-            stack.callback(participant.close)
-            participant.start()
+        started = begun(declarations, stack, **settings)
         return all_ready(started, self.contract, declarations, stack, **settings)
 
     def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, memory: MemoryResult | None) -> Measurement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -211,10 +211,20 @@ class Participant:
         return RemoteBench(worker, self.threads, self.memory_limit, together)
 
 
-def participant(implementation: Implementation, **settings: Any) -> Participant:
-    """The implementation as a participant."""
-    trusted = not isinstance(implementation, Declaration)
-    return Participant(declaration_of(implementation), trusted=trusted, **settings)
+def begun(implementations: Iterable[Implementation], stack: ExitStack, **settings: Any) -> list[Participant]:
+    """The implementations as participants, which close with `stack`. On a CPU they begin to import.
+
+    On a GPU they begin later: each would take memory from those under test.
+    """
+    members = [
+        Participant(declaration_of(item), trusted=not isinstance(item, Declaration), place=place, **settings)
+        for place, item in enumerate(implementations)
+    ]
+    for member in members:
+        stack.callback(member.close)
+        if member.device == "cpu":
+            member.start()
+    return members
 
 
 def reference_for(

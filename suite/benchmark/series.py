@@ -20,9 +20,9 @@ from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import Energy, NoResult
-from attnsuite.benchmark.participant import Participant, all_ready, participant
+from attnsuite.benchmark.participant import Participant, all_ready, begun
 from attnsuite.benchmark.processes import prewarm_benchmark
-from attnsuite.benchmark.request import Implementation, Request, Table, declaration_of, memory_limit, with_gradients
+from attnsuite.benchmark.request import Implementation, Request, Table, declaration_of, with_gradients
 from attnsuite.benchmark.table import MemoryResult, TimedTable, Timing, measured
 from attnsuite.benchmark.verdict_cache import VerdictCache
 from attnsuite.cases import Contract, Workload
@@ -141,23 +141,12 @@ class Benchmark:
         return {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
 
     def _started(self, threads: int, stack: ExitStack) -> list[Participant]:
-        """All implementations as participants, which begin to import while the gate looks up known outcomes.
-
-        On a GPU they begin later: each would take memory from those under test.
-        """
+        """All implementations as participants, which begin to import while the gate looks up known outcomes."""
         self.progress("starting processes")
         if self.request.kind == "cpu":
             prewarm_benchmark(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
-        limits = {"memory_limit": memory_limit(), "in_processes": self.request.in_processes}
-        started = [
-            participant(implementation, place=place, **limits, **self._settings(threads))
-            for place, implementation in enumerate(self.implementations)
-        ]
-        for member in started:
-            stack.callback(member.close)
-            if self.request.kind == "cpu":
-                member.start()
-        return started
+        settings = {"in_processes": self.request.in_processes, **self._settings(threads)}
+        return begun(self.implementations, stack, **settings)
 
     def _timed(
         self, table: Table, participants: Sequence[Participant], reference: Participant | None, timing: Timing

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 from racers import CEILINGS
 from workers import LIMIT as LONG_LIMIT
@@ -17,7 +18,7 @@ from workers import SUBMISSIONS
 from workers import descriptors as open_descriptors
 
 from attnsuite import registry
-from attnsuite.benchmark import series, table
+from attnsuite.benchmark import request, table
 from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.measure.messages import Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant
@@ -77,7 +78,7 @@ def zoo(passed: Callable[..., list[Outcome]]) -> Zoo:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LoadMeter, "load", lambda self: Load())  # whatever else runs here, as on an idle machine
-        patch.setattr(series, "memory_limit", lambda: 2**31)
+        patch.setattr(request, "MEMORY_SHARE", 2**31 / psutil.virtual_memory().total)
         patch.setattr(Request, "slowest", 1.0)
         patch.setattr(Participant, "start", watched)
         patch.setattr(Participant, "prepare", hurried)

@@ -9,7 +9,7 @@ from random import Random
 
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.measure.messages import Job, NoResult
-from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.participant import Participant, begun
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
 from attnsuite.cases import Workload
@@ -67,13 +67,7 @@ class AuditTable:
 
     def _started(self, stack: ExitStack) -> Iterator[Participant]:
         """The participants whose processes have started and prepared the first workload."""
-        participants = [
-            Participant(declaration, threads=self.threads, place=place)
-            for place, declaration in enumerate(self._declarations())
-        ]
-        for participant in participants:
-            stack.callback(participant.close)
-            participant.start()
+        participants = begun(self._declarations(), stack, threads=self.threads)
         with ThreadPoolExecutor(len(cores())) as pool:
             replies = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
         for participant, reply in zip(participants, replies, strict=True):
