@@ -1,4 +1,4 @@
-"""Steps and mutants of multi-head attention and models: calls of a backend, and returned attention weights."""
+"""Steps and mutants of several contracts: calls of a backend, returned attention weights, and the softmax."""
 
 from __future__ import annotations
 

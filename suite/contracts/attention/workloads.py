@@ -1,4 +1,4 @@
-"""A workload of attention, and the comparison of its results with the oracle."""
+"""Workloads of attention, and the comparison of their results with the oracle."""
 
 from __future__ import annotations
 

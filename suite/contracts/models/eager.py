@@ -1,4 +1,4 @@
-"""The blocks of a Transformer in steps that mutants replace, in the dtype of the weights.
+"""The blocks of a Transformer, and greedy decoding, in steps that mutants replace, in the dtype of the weights.
 
 Other models are compared with these eager models, so nothing here widens.
 """

@@ -1,4 +1,4 @@
-"""Mutants that models share: in their weights, in multi-head attention, and in the layers."""
+"""Mutants and correct variants that models share: of weights, attention, layers and translators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of the formula: a wrong factor, function, sign or axis; a wrong range or normalisation of the softmax."""
+"""Mutants of the formula: a wrong factor, function, sign or axis, a wrong softmax; and of precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants that read another head, axis or place of the storage, or accept bad input."""
+"""Mutants that read another head, axis or place of the storage, accept bad input, or err on one path of a kernel."""
 
 from __future__ import annotations
 
