@@ -66,18 +66,6 @@ def test_recorded_times_replace_estimates(recorded_on: str, requested: str, know
     assert (plan_of(benchmark, rates).seconds > 50.0 > plan_of(benchmark).seconds) == known
 
 
-def test_who_will_not_be_timed_is_named_with_the_reason() -> None:
-    lines = of("attention/torch_sdpa.cudnn", workloads=("ladder/1k",))
-
-    assert lines == [
-        "attention: 1 table, 1 implementation, 1 rows",
-        "  ladder: 1 table of 1 workload, float32; forward; 1 thread",
-        "  of matmul",
-        "  without attention/torch_sdpa.cudnn: unsupported: lacks cpu: cuDNN has no kernel for a CPU",
-        "about 10 s on cpu, an estimate: 0.3 s of timed calls a row, calls up to 5.5 s, nothing is started",
-    ]
-
-
 @pytest.mark.parametrize("command", ["bench", "run"])
 def test_a_dry_run_starts_and_writes_nothing(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "results"

@@ -18,17 +18,6 @@ from attnsuite.results import read_machine
 StatusOf = Callable[..., object]
 
 
-@pytest.mark.parametrize(("targets", "sampled"), [(["flex", "loops"], "attention/flex ("), (["loops"], "")])
-def test_the_plan_says_what_is_tested_on_a_sample(
-    targets: list[str], sampled: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status_of("run", *targets, "--dry-run")
-    printed = capsys.readouterr().out
-
-    assert ("tested on a sample, every feature once (--full tests everything): " + sampled in printed) == bool(sampled)
-    assert ("compilation takes longer, unless kernels are cached: attention/flex" in printed) == bool(sampled)
-
-
 def test_a_changed_checkout_is_recognised(tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.mkdir()

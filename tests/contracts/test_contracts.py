@@ -32,7 +32,7 @@ SHIPPED = [each for each in REGISTERED if each.backend is None and "cpu" not in 
 WITH_BACKEND = [each for each in REGISTERED if each.backend is not None and each.backend.name != "flex"]
 """Without FlexAttention, which compiles for minutes."""
 TOO_LARGE = ("sizes/vit_b_16",)
-"""Not tested with backends, each of which would take seconds for it."""
+"""Tested where an implementation is tested slowly, without a backend: its expected result alone takes five seconds."""
 WRONG_RESULTS = 2
 """The wrong results of a mutant that diagnosis has to distinguish from correct ones."""
 REMEMBERS = "stale_cache"
@@ -87,7 +87,7 @@ def selected_for(declaration: registry.Declaration) -> tuple[list[str], str | No
     """Cases and dtypes. Each dtype and configuration is a new export: CI tests a part, the main job all."""
     older, exported = is_older(declaration), "onnx_export" in declaration.name
     part = [case for case in contract(declaration.contract).cases() if not older or case.family in IN_PART]
-    few = older or declaration.backend is not None
+    few = declaration.backend is not None or not takes_long(declaration)
     part = of_one_size(part) if exported else part
     return [case.name for case in part if not few or case.name not in TOO_LARGE], "float32" if exported else None
 
