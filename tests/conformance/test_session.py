@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,36 +137,6 @@ def test_the_caller_s_torch_is_left_as_it_was(untidy: Callable[..., Tensor]) -> 
 
 
 # Processes of their own
-
-
-def test_a_file_runs_in_its_own_process(write: Write) -> None:
-    file = write("kernel.py", f"import os\nassert os.getpid() != {os.getpid()}\n{KERNEL}")
-
-    outcomes = run(file, "plain/small")
-
-    assert in_words(outcomes) == [("plain/small", "float32", "passed")]
-    assert outcomes[0].implementation == "attention/kernel"
-
-
-def test_after_a_crash_the_next_test_runs(write: Write) -> None:
-    file = write(
-        "kernel.py",
-        """
-        import ctypes
-        import torch
-
-        def attention(query, key, value, *, is_causal=False):
-            print("so long")
-            if is_causal:
-                ctypes.string_at(0)
-            return torch.nn.functional.scaled_dot_product_attention(query, key, value)
-        """,
-    )
-
-    outcomes = run(file, "causal/square_1", "behaviour/one_key")
-
-    assert [outcome.status for outcome in outcomes] == ["crashed", "passed"]
-    assert outcomes[0].detail == "crashed: SIGSEGV; the last it printed: so long"
 
 
 @pytest.mark.parametrize(

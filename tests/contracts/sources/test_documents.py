@@ -17,7 +17,6 @@ from builders import case_named
 from attnsuite.cases import Reply
 from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
 from attnsuite.conformance.coverage import Coverage, cases_by_example, coverage
-from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.documents import KeyGradient, printed_examples
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.steps.kernel_pooling import forty_points
@@ -179,19 +178,6 @@ def test_every_case_of_the_documents_has_an_example() -> None:
     run = {case.figures.source.example for case in forty_points()}
 
     assert set(cases_by_example()) - run <= set(documents.examples())
-
-
-def test_output_and_weights_of_every_example_of_attention_have_cases() -> None:
-    for covered in coverage():
-        example = documents.examples()[covered.id]
-        if example.contract == "attention" and example.kind == "values" and not covered.reason:
-            names = {name for cases in covered.cases.values() for name in cases}
-            for quantity in {"output", "weights"} & set(example.expected):
-                assert f"documents/{covered.id}/{quantity}" in names
-
-
-def test_the_cases_of_the_documents_are_cases_of_the_contract() -> None:
-    assert set(CASES) == {case.name for case in cases() if case.family == "documents"}
 
 
 # Digits
