@@ -5,6 +5,7 @@ They share no code with the mutants, so that a diagnosis proves more than that a
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -88,3 +89,51 @@ MISTAKEN: dict[str, tuple[Attention, frozenset[str]]] = {
     ),
 }
 """By description: an attention that fails the plainest case, and the mutants that may explain it."""
+
+
+# Backward passes
+
+
+def mean(weighted: Tensor, axis: int = -1) -> Tensor:
+    return weighted.sum(axis, keepdim=True)
+
+
+def by_hand(
+    *,
+    softmax: Callable[[Tensor, Tensor], Tensor] = lambda p, dp: p * (dp - mean(p * dp)),
+    scale: Callable[[float, Tensor], float] = lambda scale, query: scale,
+    gradients: Callable[[Tensor, Tensor, Tensor, Tensor], Any] = lambda p, do, dq, dk: (dq, dk, p.mT @ do),
+) -> Callable[..., Tensor]:
+    """Attention whose backward pass has the textbook's five lines, some of which are changed."""
+
+    class ByHand(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None, factor: float) -> Tensor:
+            scores = query @ key.mT * factor
+            weights = (scores if seen is None else scores.masked_fill(~seen, -torch.inf)).softmax(-1)
+            ctx.save_for_backward(query, key, value, weights)
+            ctx.factor = factor
+            return weights @ value
+
+        @staticmethod
+        def backward(ctx: Any, do: Tensor) -> Any:
+            query, key, value, p = ctx.saved_tensors
+            ds = softmax(p, do @ value.mT) * scale(ctx.factor, query)
+            return (*gradients(p, do, ds @ key, ds.mT @ query), None, None)
+
+    def attention(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        scale: float | None = None,
+    ) -> Tensor:
+        if is_causal:
+            attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+        factor = query.shape[-1] ** -0.5 if scale is None else scale
+        output: Tensor = ByHand.apply(query, key, value, attn_mask, factor)  # type: ignore[no-untyped-call]
+        return output
+
+    return attention

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from mistaken import by_hand
 from torch import Tensor
 
 from attnsuite.benchmark.measure.task import Task
@@ -20,8 +21,6 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.models import workloads
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import STEP
-
-Attention = Callable[..., Tensor]
 
 CONTRACTS = ("multi_head_attention", "seq2seq_attention", "transformer", "vision_transformer")
 HONEST = [
@@ -146,43 +145,17 @@ def test_a_wrong_or_missing_loss_or_gradient_is_named(name: str) -> None:
         assert [(verdict.status, verdict.error_ratio) for verdict in infinite] == [("failed", math.inf)] * 2
 
 
-class Backward(torch.autograd.Function):
-    """Attention with a right output, and a gradient by hand with a mistake."""
-
-    @staticmethod
-    def forward(context: Any, mistake: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        scores = query @ key.mT / math.sqrt(query.shape[-1])
-        weights = (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
-        context.save_for_backward(query, key, value, weights)
-        context.mistake = mistake
-        return weights @ value
-
-    @staticmethod
-    def backward(context: Any, upstream: Tensor) -> Any:  # type: ignore[override]
-        query, key, value, weights = context.saved_tensors
-        d_weights = upstream @ value.mT
-        if context.mistake != "no_row_sum":
-            d_weights = d_weights - (d_weights * weights).sum(-1, keepdim=True)
-        d_scores = weights * d_weights
-        scale = 1.0 if context.mistake == "unscaled" else 1 / math.sqrt(query.shape[-1])
-        d_value = (weights.mT.flip(-1) if context.mistake == "turned_values" else weights.mT) @ upstream
-        return None, d_scores @ key * scale, d_scores.mT @ query * scale, d_value, None
-
-
-def attention_with(mistake: str) -> Attention:
-    def attend(
-        query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
-    ) -> Tensor:
-        if is_causal:
-            attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
-        output: Tensor = Backward.apply(mistake, query, key, value, attn_mask)
-        return output
-
-    return attend
+MISTAKES: dict[str, dict[str, Any]] = {
+    "": {},
+    "no row sum": {"softmax": lambda p, dp: p * dp},
+    "unscaled": {"scale": lambda scale, query: 1.0},
+    "turned values": {"gradients": lambda p, do, dq, dk: (dq, dk, p.mT.flip(-1) @ do)},
+}
+"""Changed lines of a backward pass by hand."""
 
 
 def model_with(name: str, file: str, mistake: str) -> Callable[..., Any]:
-    function, attention = shipped(name, file), attention_with(mistake)
+    function, attention = shipped(name, file), by_hand(**MISTAKES[mistake])
     return lambda *arguments, **named: function(*arguments, **named, attention=attention)
 
 
@@ -196,7 +169,7 @@ def test_a_right_gradient_by_hand_passes(name: str, file: str) -> None:
     assert verdict.status == "passed", verdict.detail
 
 
-@pytest.mark.parametrize("mistake", ["no_row_sum", "unscaled", "turned_values"])
+@pytest.mark.parametrize("mistake", ["no row sum", "unscaled", "turned values"])
 @pytest.mark.parametrize(("name", "file"), WITH_BACKEND)
 def test_a_wrong_gradient_of_a_right_output_fails(name: str, file: str, mistake: str) -> None:
     verdict = judged(model_with(name, file, mistake), trained(name))

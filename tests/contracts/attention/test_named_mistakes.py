@@ -8,50 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from mistaken import by_hand, mean
 from torch import Tensor
 from torch.nn.functional import dropout, scaled_dot_product_attention
 
 import attnsuite
 from attnsuite.cases.draws import replayed, replayed_draws
-
-
-def mean(weighted: Tensor, axis: int = -1) -> Tensor:
-    return weighted.sum(axis, keepdim=True)
-
-
-def by_hand(
-    *,
-    softmax: Callable[[Tensor, Tensor], Tensor] = lambda p, dp: p * (dp - mean(p * dp)),
-    scale: Callable[[float, Tensor], float] = lambda scale, query: scale,
-    gradients: Callable[[Tensor, Tensor, Tensor, Tensor], Any] = lambda p, do, dq, dk: (dq, dk, p.mT @ do),
-) -> Callable[..., Tensor]:
-    """Attention whose backward pass has the textbook's five lines, some of which are changed."""
-
-    class ByHand(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, causal: bool, factor: float) -> Tensor:
-            scores = query @ key.mT * factor
-            if causal:
-                scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
-            weights = scores.softmax(-1)
-            ctx.save_for_backward(query, key, value, weights)
-            ctx.factor = factor
-            return weights @ value
-
-        @staticmethod
-        def backward(ctx: Any, do: Tensor) -> Any:
-            query, key, value, p = ctx.saved_tensors
-            ds = softmax(p, do @ value.mT) * scale(ctx.factor, query)
-            return (*gradients(p, do, ds @ key, ds.mT @ query), None, None)
-
-    def attention(
-        query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, scale: float | None = None
-    ) -> Tensor:
-        factor = query.shape[-1] ** -0.5 if scale is None else scale
-        output: Tensor = ByHand.apply(query, key, value, is_causal, factor)  # type: ignore[no-untyped-call]
-        return output
-
-    return attention
 
 
 def hides_afterwards(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
