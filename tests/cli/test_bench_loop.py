@@ -14,33 +14,19 @@ import pytest
 from commanded import environment
 from commanded import rows as rows_of
 
+from attnsuite.cli.new import rendered
+
 LIMIT = 900
 """Seconds for a command, on a machine that does other things."""
-MINE = '''\
-"""An attention in FlashAttention's signature: causal is aligned at the last key."""
-
-import torch
-
-
-def flash(q, k, v, softmax_scale=None, causal=False, window_size=(-1, -1)):
-    i, j = torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1], torch.arange(k.shape[1])
-    left, right = window_size[0], 0 if causal else window_size[1]
-    seen = ((j >= i - left) | (left < 0)) & ((j <= i + right) | (right < 0))
-    query, key, value = (each.transpose(1, 2).double() for each in (q, k, v))
-    key, value = (each.repeat_interleave(query.shape[1] // max(each.shape[1], 1), 1) for each in (key, value))
-    scores = query @ key.mT * (q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
-    weights = scores.masked_fill(~seen, -1e300).softmax(-1) * seen.any(-1, keepdim=True)
-    return (weights @ value).to(q.dtype).transpose(1, 2)
-'''
 SHAPE = "h=2,l=24,s=40,e=16,causal"
 CHOSEN = ("--shape", SHAPE, "--dtype", "bfloat16", "--baseline", "chunked", "--budget", "0.02")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the file, and a cache of its own."""
+    """A folder with a file in FlashAttention's signature, and a cache of its own."""
     results = tmp_path_factory.mktemp("loop")
-    (results / "mine.py").write_text(MINE)
+    (results / "mine.py").write_text(rendered(Path("mine.py"), "attention", "flash_attn"))
     os.utime(results / "mine.py", (1e9, 1e9))  # long ago: what was changed during a run is not kept
     return results
 
@@ -71,18 +57,18 @@ def rows(file: Path) -> dict[str, dict[str, Any]]:
 def test_a_shape_is_timed_with_a_baseline_and_again_by_the_printed_command(
     folder: Path, in_this_process: Callable[..., object], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = attnsuite(folder, "bench", "mine.py:flash", *CHOSEN, "--json", "rows.json", "--results", "out")
+    first = attnsuite(folder, "bench", "mine.py:attention", *CHOSEN, "--json", "rows.json", "--results", "out")
 
     assert first.returncode == 0, first.stdout + first.stderr
     timed = rows(folder / "rows.json")
-    assert set(timed) == {"attention/flash", "attention/chunked"}
+    assert set(timed) == {"attention/mine", "attention/chunked"}
     for row in timed.values():
         assert (row["workload"], row["dtype"], row["status"]) == (f"shape/{SHAPE}", "bfloat16", "measured")
         assert len(row["seconds"]) >= 12
         assert row["ceilings"] == {}, "they take seconds to measure, and one file is submitted"
     pairs = {name: row["work"]["attended"] / (4 * 16 * 2) for name, row in timed.items()}
-    assert pairs == {"attention/flash": sum(range(17, 41)), "attention/chunked": sum(range(1, 25))}
-    assert "its declared conventions need 2.28 times the work" in timed["attention/flash"]["detail"]
+    assert pairs == {"attention/mine": sum(range(17, 41)), "attention/chunked": sum(range(1, 25))}
+    assert "its declared conventions need 2.28 times the work" in timed["attention/mine"]["detail"]
     (run,) = (folder / "out").glob("*/*/run.json")
     assert json.loads(run.read_text())["finished"]
     expected, current, before = counts_of(first.stdout)
