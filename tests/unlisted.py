@@ -29,7 +29,6 @@ from attnsuite.conformance.check import Check
 from attnsuite.conformance.diagnosis import WrongResult
 from attnsuite.conformance.explanation import Explainer, kind_of
 from attnsuite.conformance.hints import plain_outcomes
-from attnsuite.conformance.places import wrong_places
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.conformance.session import single_threaded
 from attnsuite.contracts import contract as contract_named
@@ -44,10 +43,11 @@ JUDGES = 8
 """Failing tests that judge a name."""
 MOSTLY = 0.8
 """The share of the judges on which a name or a rule must hold to be right."""
+MANY = 0.25
+"""A count, `failed in 78 of 98 tests with a mask, in no other`, is right where most failing judges have a mask, and
+this share of the passing ones at most, or where as many of those with a mask fail, within 1 − MOSTLY."""
 MAX_REPLIES = 50_000
 """Replies that are kept at most, some gigabytes."""
-MANY = 0.25
-"""The share of the passing judges that may have the features of a count, which says that some tests with them pass."""
 KINDS = "name", "place", "none", "wrong", "unjudged"
 
 
@@ -149,11 +149,12 @@ class Judge:
                 passing = explainer.comparable(explainer.wrong(unnamed.outcomes), self.passing)
                 held = sum(unnamed.rule.holds(explainer.feature_test(outcome)) for outcome in alike)
                 passed = sum(map(unnamed.rule.holds, passing))
-                count = MANY * len(passing) if "in no other" in unnamed.rule.says else 0.0
-                right.append(held >= MOSTLY * len(alike) and passed <= max(count, (1 - MOSTLY) * (passed + held)))
+                rare = unnamed.rule.share < 1 and passed <= MANY * len(passing)
+                as_said = held >= (unnamed.rule.share + MOSTLY - 1) * (held + passed)
+                right.append(held >= MOSTLY * len(alike) and (rare or as_said))
             if unnamed.places:
-                known, every = explainer.wrong(unnamed.outcomes), max(1, len(alike) // JUDGES)
-                others = [wrong_places([*known, *explainer.wrong([outcome])]) for outcome in alike[::every]]
+                every = max(1, len(alike) // JUDGES)
+                others = [explainer.places([*unnamed.outcomes, outcome]) for outcome in alike[::every]]
                 same = sum(claim(other) == claim(unnamed.places) for other in others)
                 right.append(same >= MOSTLY * len(others))
             says = "; ".join(filter(None, (unnamed.rule.says, unnamed.places)))
@@ -176,7 +177,7 @@ def measured(contract: Contract, inputs: CaseTests, tests: Tests, mutant: Mutant
     unseen = list(check.outcomes(tests.judges))
     remaining = tuple(other for other in contract.mutants() if not is_twin(other, mutant, check, outcomes))
     check.implementation = replace(implementation, contract=replace(contract, mutants=lambda: remaining))
-    diagnosed = {outcome.key: outcome for outcome in chain(outcomes, check.diagnosed(outcomes))}
+    diagnosed = {outcome.key: outcome for outcome in chain(outcomes, Explainer(check).named(outcomes))}
     failing, passing = [o for o in unseen if o.fails], [o for o in unseen if o.status == Status.PASSED]
     judge = Judge(check, tests, mutant, {"failing": failing, "passing": passing, "seen": outcomes})
     explained = dict(judge.explained(list(diagnosed.values())))

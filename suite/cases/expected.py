@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -90,6 +90,15 @@ class Form:
         return PRECISIONS[str(self.dtype)[6:]].unit
 
 
+class WrongElements(NamedTuple):
+    """Where a tensor is wrong, its numbers, the expected ones, and the errors that are accepted."""
+
+    places: Array
+    actual: Array
+    expected: Array
+    tolerance: Array
+
+
 class Expected(ABC):
     """The expected result of one call."""
 
@@ -159,8 +168,8 @@ class Expected(ABC):
         wider = output is not None and output.is_floating_point() and torch.finfo(output.dtype).eps < self.form.unit
         return self, replace(reply, output=output.to(dtype)) if wider and output is not None else reply
 
-    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array, Array]]:
-        """By name of a judged tensor: where it is wrong, its numbers, and the expected ones; empty where unknown."""
+    def wrong_elements(self, reply: Reply) -> Mapping[str, WrongElements]:
+        """The wrong elements of each judged tensor by name; empty where unknown."""
         return {}
 
     def alike(self, reply: Reply, theirs: Reply) -> bool:
@@ -242,17 +251,19 @@ class WithinBounds(Expected):
         judged = replace(self, form=replace(self.form, gradients=shapes), gradients=gradients)
         return judged, super().despite_form(reply)[1]
 
-    def wrong_elements(self, reply: Reply) -> Mapping[str, tuple[Array, Array, Array]]:
+    def wrong_elements(self, reply: Reply) -> Mapping[str, WrongElements]:
         if self.form.unfit(reply):
             return {}
         pairs = [("output", reply.output, self.output, self.accept)] if self.rows is None else []
         pairs += [(f"gradient of {name}", reply.gradients[name], each, 1.0) for name, each in self.gradients.items()]
-        judged: dict[str, tuple[Array, Array, Array]] = {}
+        judged: dict[str, WrongElements] = {}
         for name, tensor, expected, accept in pairs:
             actual = _numbers(tensor)
             value, bound = (array.reshape(actual.shape) for array in (expected.value, expected.bound))
-            judged[name] = compare.errors(actual, value, bound) > accept, actual, value
-        return judged
+            places = compare.errors(actual, value, bound) > accept
+            judged[name] = WrongElements(places, actual, value, accept * bound)
+        seconds = {} if self.rows is not None else self.attentions or {}
+        return judged | {name: second.wrong_elements(name, reply) for name, second in seconds.items() if name}
 
     def _judged(self, output: Array) -> Array:
         return output if self.rows is None else output[..., self.rows, :]
@@ -353,6 +364,12 @@ class AttentionWeights:
         if hidden is not None and isinstance(expected, WithinBounds):  # a small weight is as far off as its scores
             expected = replace(expected, size=float(abs(expected.numbers).max(initial=0.0)))
         return expected.alike(Reply(output=ours), Reply(output=others))
+
+    def wrong_elements(self, name: str, reply: Reply) -> WrongElements:
+        """The wrong elements of a second output; none where they are unknown."""
+        second = replace(reply, output=reply.attention_weights.get(name), gradients={})
+        unknown = WrongElements(np.zeros(0, dtype=bool), *[np.zeros(0)] * 3)
+        return self.expected.wrong_elements(second).get("output", unknown)
 
     def negated(self) -> AttentionWeights:
         """The weights expected of an attention that returns the negative."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -25,8 +25,8 @@ MAX_EXAMINED = 8
 SAMPLE = 24
 """Wrong results on which each mutant that matches one is tried."""
 PASSED, MAX_SIZE = 16, 2**20
-"""Passed tests of the same families, and of others, that may refute a mutant, and the largest product of their lengths:
-keys, queries and width."""
+"""Passed tests of the same families, of others, and of those most alike, that may refute a mutant, and the largest
+product of their lengths: keys, queries and width."""
 FEW = 3
 """Results that a mutant must explain to be established. With fewer, a passed test on which it is wrong refutes it."""
 CLEARLY_WRONG = 10.0
@@ -66,7 +66,9 @@ CONVENTION_CHOICES = {
 DECLARED = "the declared convention:"
 
 Key = tuple[str, str]
-"""The case and the dtype of a test."""
+"""The names of a test: its case's and its dtype's."""
+Test = tuple[Case, str]
+"""A case and a dtype."""
 AND = " + "
 """Between the names of two mutants that give a result together."""
 
@@ -154,12 +156,13 @@ class Diagnostician:
         self.cases: dict[str, set[str]] = {}
         """The mutants and pairs that are named, each with the cases that it explains."""
         self.failing_cases: set[str] = set()
-        self.passed: list[tuple[Case, str]] = []
+        self.passed: list[Test] = []
         self.uncompared: set[Key] = set()
         """The results without a name that were not compared with every mutant."""
-        self._right: dict[tuple[str, str], WrongResult] = {}
+        self._right: dict[Key, WrongResult] = {}
+        self._features: dict[Key, set[str]] = {}
 
-    def diagnoses(self, results: Mapping[Key, WrongResult], passed: Sequence[tuple[Case, str]]) -> dict[Key, Diagnosis]:
+    def diagnoses(self, results: Mapping[Key, WrongResult], passed: Sequence[Test]) -> dict[Key, Diagnosis]:
         """The diagnoses of wrong results, in their order; none of a result that nothing explains.
 
         Of the mutants that give a result, the one that explains most of all results is named in all of them, if no
@@ -195,6 +198,12 @@ class Diagnostician:
             test = self.inputs.test(case, dtype, self.conventions)
             self._right[case.name, dtype] = WrongResult(case, test.calls, (), test.expected)
         return self._right[case.name, dtype]
+
+    def features(self, case: Case, dtype: str) -> set[str]:
+        """The unusual properties of a case."""
+        if (case.name, dtype) not in self._features:
+            self._features[case.name, dtype] = {*chain(*case.traits(dtype).values())}
+        return self._features[case.name, dtype]
 
     def family(self, name: str) -> str:
         """The family of a mutant; empty for a pair."""
@@ -367,8 +376,19 @@ class Search:
         passed = [test for test in self.diagnostician.passed if math.prod(test[0].lengths().values()) <= MAX_SIZE]
         near = [test for test in passed if test[0].family in families]
         others = [test for test in passed if test[0].family not in families]
-        tests = [test for part in (near, others) for test in part[:: max(1, len(part) // PASSED)][:PASSED]]
+        sampled = [test for part in (near, others) for test in part[:: max(1, len(part) // PASSED)][:PASSED]]
+        tests = dict.fromkeys([*self._most_alike([(self.results[key].case, key[1]) for key in keys], passed), *sampled])
         return any(self._is_wrong_at(case, dtype, name) for case, dtype in tests)
+
+    def _most_alike(self, explained: Sequence[Test], passed: Sequence[Test]) -> Sequence[Test]:
+        """The passed tests with most of the features that more of the explained tests have than of the passed ones."""
+        features = self.diagnostician.features
+        counts, usual = (Counter(chain(*(features(*test) for test in part))) for part in (explained, passed))
+        typical = {f: n / len(explained) - usual[f] / max(1, len(passed)) for f, n in counts.items()}
+        likeness = {
+            test: sum(typical.get(f, 0.0) for f in features(*test)) / (1 + len(features(*test))) for test in passed
+        }
+        return sorted(passed, key=likeness.__getitem__, reverse=True)[:PASSED]
 
     def _is_wrong_at(self, case: Case, dtype: str, name: str) -> bool:
         """Whether each form of a mutant is clearly wrong there; unknown where numbers are drawn or bounds are loose."""

@@ -32,14 +32,19 @@ MAX_TRIES = 4
 """Failing tests of one cause that are tried: in some no single call fails, because calls are compared."""
 MAX_MUTANTS = 8
 """Named mutants that are tried on a test without a name, a millisecond each."""
+MIN_LATER = 2
+"""Failing tests from which a sentence about later calls is concluded."""
+CHANCE = 0.01
+"""The probability up to which a mistake without a name has no part in failures with its features by chance."""
 MAX_EXPLAINED = 3_200
 """Runs of named mutants on failures without a name, a millisecond each. With more, no features are reported."""
 SECONDS = 5.0
 """Seconds for all reproductions of an implementation: CPU time of this process, or the time of the results."""
 MAX_CALLS = 600
 """Calls for all reproductions: one of ordinary size shrinks to its end within 200."""
-CALL = re.compile(r"^call \d+ of \d+: ")
-"""How the message of an error in one of several calls begins."""
+CALL = re.compile(r"^call (\d+) of \d+: ")
+"""How the message of a failure in one of several calls begins."""
+LATER = "the first call of each test is right, a later one is not"
 Cause = tuple[Status, str, tuple[str, ...]]
 """The status, the kind of failure, and the mutants."""
 Fails = Callable[[Call], tuple[bool, float]]
@@ -103,6 +108,35 @@ class Explainer:
     budget: Budget = field(default_factory=Budget)
     reproduced: set[Cause] = field(default_factory=set)
     """The causes that have a reproduction."""
+
+    def named(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes that a mutant explains, with its name.
+
+        Not where it explains a part of the failures that have one cause: `ignores a scale of 0`, where every test with
+        a scale fails.
+        """
+        named = list(self.check.diagnosed(outcomes))
+        names = Counter(outcome.diagnosis for outcome in named if outcome.diagnosis)
+        parts: set[tuple[str, ...]] = set()
+        last = {outcome.key: outcome for outcome in (*outcomes, *named)}.values()
+        for unnamed in self.unnamed(list(last)) if names else ():
+            for names_of, count in names.items():
+                alike = [o for o in named if o.diagnosis == names_of]
+                if count < len(unnamed.outcomes) and self._share_the_cause(alike, unnamed):
+                    parts.add(names_of)
+        return [outcome for outcome in named if outcome.diagnosis not in parts]
+
+    def _share_the_cause(self, outcomes: Sequence[Outcome], unnamed: Unnamed) -> bool:
+        """Whether what failures without a name share describes other ones as well.
+
+        Where every test with some features fails without a name, those with a name would have both mistakes.
+        """
+        if any(kind_of(outcome) != unnamed.kind for outcome in outcomes):
+            return False
+        without = (1 - unnamed.rule.share) ** len(outcomes) if unnamed.rule.says else 1.0
+        if without < CHANCE and all(map(unnamed.rule.holds, map(self.feature_test, outcomes))):
+            return True
+        return bool(unnamed.places) and self.places([*unnamed.outcomes, *outcomes]) == unnamed.places
 
     def explanation(self, outcomes: Sequence[Outcome]) -> Explanation:
         """The explanation of all outcomes of the check."""
@@ -171,7 +205,7 @@ class Explainer:
             tests = [*self.comparable(wrong, passed), *map(self.feature_test, known)]
             verb = "raised" if status == Status.ERROR else status
             rule = where_failing(tests, verb) if some_pass else Rule()
-            yield Unnamed(kind, alike, rule, wrong_places(wrong))
+            yield Unnamed(kind, alike, rule, self.places(alike))
 
     def wrong(self, outcomes: Sequence[Outcome]) -> list[Wrong]:
         """The judged tensors of these outcomes' wrong results."""
@@ -183,6 +217,11 @@ class Explainer:
                 if "output" in judged and any(places.any() for places, *_ in judged.values()):
                     results.append(judged)
         return results
+
+    def places(self, outcomes: Sequence[Outcome]) -> str:
+        """Which calls or elements of wrong results are wrong; or empty."""
+        later = len(outcomes) >= MIN_LATER and all(map(in_later_call, outcomes))
+        return LATER if later else wrong_places(self.wrong(outcomes))
 
     def comparable(self, wrong: Sequence[Wrong], passed: Sequence[Outcome]) -> list[FeatureTest]:
         """The passed tests that might show what is wrong: where gradients alone are, tests of one of them."""
@@ -317,6 +356,12 @@ class FailingTest:
         if not understood or implementation.contract.adapt(call, understood) != call:
             return bool(understood)
         return str(test.case.expected(test.calls, choices)[0].numbers) != str(test.expected[0].numbers)
+
+
+def in_later_call(outcome: Outcome) -> bool:
+    """Whether the first wrong call is not the first of its test."""
+    call = CALL.match(outcome.detail)
+    return call is not None and call[1] != "1"
 
 
 def _key(outcome: Outcome) -> tuple[str, str]:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from attnsuite.cases.expected import WrongElements
 from attnsuite.judging import compare
 from attnsuite.judging.compare import Array
 
 AXES = ("item", "head", "row", "column")
 """The axes of a result of rank 4. One of rank 3 has matrices in place of items and heads."""
+NOUNS = {noun: f"{noun}s" for noun in AXES} | {"matrix": "matrices"}
 MIN_RESULTS = 2
 """Results that a sentence needs: a single one shows many patterns."""
+FEW = 4
+"""Results whose wrong places must begin at one number, where not all behind it are wrong: fewer may by chance."""
 RATIO = 1e-3
 """The relative difference up to which numbers count as a multiple of the expected ones, beyond float32's roundings."""
+ROWS = "each row a multiple of the expected, by its own factor"
+ROUNDED = {"float16 or TensorFloat-32": 2.0**-11, "bfloat16": 2.0**-8}
+"""The unit roundoffs that wrong numbers may show, where the dtype is more precise."""
 
-Judged = tuple[Array, Array, Array]
-"""Of a tensor: where it is wrong, its numbers, and the expected ones."""
-Wrong = Mapping[str, Judged]
+GRADIENT = "gradient of "
+
+Wrong = Mapping[str, WrongElements]
 """The judged tensors of a wrong result by name; some may be right."""
 
 
@@ -29,17 +37,25 @@ def wrong_places(results: Sequence[Wrong]) -> str:
     `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`;
     `only gradients are wrong: that of key in 9 of 9, that of query in 2 of 9`
     """
-    wrong = [{name: judged for name, judged in result.items() if judged[0].any()} for result in results]
+    if any(result["output"].places.any() for result in results):  # a second output that is wrong alone tells nothing
+        results = [
+            r for r in results if any(t.places.any() and (n == "output" or _is_gradient(n)) for n, t in r.items())
+        ]
+    wrong = [{name: judged for name, judged in result.items() if judged.places.any()} for result in results]
     counts = Counter(name for tensors in wrong for name in tensors)
-    if len(results) < MIN_RESULTS or 0 < counts["output"] < len(results):
+    if len(wrong) < MIN_RESULTS or 0 < counts["output"] < len(wrong):
         return ""
     name, *others = ["output"] if counts["output"] else [name for name, _ in counts.most_common()]
     first = [tensors[name] for tensors in wrong if name in tensors]
+    if name != "output" and not all(map(_is_gradient, counts)):  # a second output, whose axes are others
+        value = _value(first)
+        return "" if others else f"only the {name} is wrong{value and f', and {value}'}"
     where = " in ".join(filter(None, (_pattern([places for places, *_ in first], axis) for axis in (-1, -2, -3, -4))))
     differ = any({*tensors} != {*counts} & {*result} for tensors, result in zip(wrong, results, strict=True))
     if name == "output" or (where and not differ):
         value = _value(first)
-        subject = f"only {where} of the {name} is wrong" if where else f"the {name} is wrong" if value else ""
+        verb = "are" if where.startswith((*NOUNS.values(),)) else "is"
+        subject = f"only {where} of the {name} {verb} wrong" if where else f"the {name} is wrong" if value else ""
         return f"{subject}{value and f', and {value}'}"
     if differ:
         value = _value(first) if len(first) >= MIN_RESULTS else ""
@@ -55,40 +71,71 @@ def wrong_places(results: Sequence[Wrong]) -> str:
 
 def are_gradients(results: Sequence[Wrong]) -> bool:
     """Whether gradients are wrong, and no output."""
-    return bool(results) and not any(result["output"][0].any() for result in results)
+    wrong = {name for result in results for name, (places, *_) in result.items() if places.any()}
+    return bool(wrong) and all(map(_is_gradient, wrong))
 
 
 def input_of(gradient: str) -> str:
     """The input that a gradient is of."""
-    return gradient.removeprefix("gradient of ")
+    return gradient.removeprefix(GRADIENT)
 
 
-def _value(tensors: Sequence[Judged]) -> str:
+def _is_gradient(name: str) -> bool:
+    return name.startswith(GRADIENT)
+
+
+def _value(tensors: Sequence[WrongElements]) -> str:
     """What wrong numbers have in common: `0`, `NaN`, a multiple of the expected ones; or empty."""
-    actual = [numbers[places].astype(np.float64) for places, numbers, _ in tensors]
-    expected = [np.asarray(numbers[places], dtype=np.float64) for places, _, numbers in tensors]
-    everything = np.concatenate(actual)
+    everything = np.concatenate([tensor.actual[tensor.places] for tensor in tensors]).astype(np.float64)
     if np.isnan(everything).all():
         return "NaN"
-    if not everything.any():
-        return "0"
-    ratios = [_ratio(*pair) for pair in zip(actual, expected, strict=True)]
+    if everything[0] in (0, math.inf, -math.inf) and (everything == everything[0]).all():
+        return f"{everything[0]:g}"
+    ratios = [_ratio(tensor) for tensor in tensors]
     if None in ratios:
-        return ""
+        wide = any(tensor.expected.shape[-1] >= MIN_RESULTS for tensor in tensors)
+        return _rounded(tensors) or (ROWS if wide and all(map(_has_multiples, tensors)) else "")
     low, high = min(filter(None, ratios)), max(filter(None, ratios))
     if high - low > RATIO * abs(high):
         return "a multiple of the expected, by a factor that varies from test to test"
     return "the expected with the other sign" if abs(low + 1) < RATIO else f"{low:.3g} × the expected"
 
 
-def _ratio(actual: Array, expected: Array) -> float | None:
-    """The factor between two arrays; None where it is not the same everywhere, or about 1."""
+def _ratio(tensor: WrongElements) -> float | None:
+    """The factor of all wrong numbers; None where it is not the same everywhere, or about 1."""
+    actual, expected, tolerance = _in_float64(tensor, tensor.places)
     if len(actual) < MIN_RESULTS or not expected.any() or not np.isfinite(actual).all():
         return None
     ratio = float(actual @ expected / (expected @ expected))
-    multiple = ratio * expected
-    errors = compare.errors(actual, multiple, RATIO * abs(multiple) + RATIO * RATIO * float(abs(expected).max()))
+    slack = RATIO * abs(ratio * expected) + RATIO * RATIO * float(abs(expected).max()) + abs(ratio) * tolerance
+    errors = compare.errors(actual, ratio * expected, slack)
     return ratio if (errors <= 1).all() and abs(ratio - 1) > RATIO and ratio else None
+
+
+def _rounded(tensors: Sequence[WrongElements]) -> str:
+    """The dtype whose roundings are as large as the errors, relative to the largest number of a tensor; or empty."""
+    errors = []
+    for tensor in tensors:
+        actual, expected, _ = _in_float64(tensor, tensor.places)
+        size = abs(tensor.expected.astype(np.float64)).max()
+        errors.append(abs(actual - expected).max() / size if size else math.inf)
+    fits = (dtype for dtype, unit in ROUNDED.items() if max(errors) <= 2 * unit and np.median(errors) > unit / 8)
+    return "".join(f"by no more than roundings to {dtype}" for dtype in fits)
+
+
+def _has_multiples(tensor: WrongElements) -> bool:
+    """Whether each wrong row is a multiple of the expected one, as any row of a single column is."""
+    actual, expected, tolerance = _in_float64(tensor, np.asarray(tensor.places.any(-1)))
+    size = (expected**2).sum(-1, keepdims=True)
+    if not size.all() or not np.isfinite(actual).all():
+        return False
+    multiple = (actual * expected).sum(-1, keepdims=True) / size * expected
+    return bool((abs(actual - multiple) <= RATIO * abs(multiple).max(-1, keepdims=True) + tolerance).all())
+
+
+def _in_float64(tensor: WrongElements, places: Array) -> Iterator[Array]:
+    """The numbers at some places, the expected ones, and the tolerance."""
+    return (np.asarray(array[places], dtype=np.float64) for array in (tensor.actual, tensor.expected, tensor.tolerance))
 
 
 def _pattern(arrays: Sequence[Array], axis: int) -> str:
@@ -99,15 +146,18 @@ def _pattern(arrays: Sequence[Array], axis: int) -> str:
     wrong = [[*np.flatnonzero(np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1).any(1))] for array in arrays]
     sizes = [array.shape[axis] for array in arrays]
     noun = AXES[axis] if all(array.ndim == 4 for array in arrays) or axis > -3 else "matrix"
-    first = wrong[0][0]
+    first = min(places[0] for places in wrong)
     patterns = {
         f"the second {noun} (of two)": [[1] if size == 2 else [] for size in sizes],
         f"the last {noun}": [[size - 1] for size in sizes],
         f"every second {noun}": [[*range(1, size, 2)] for size in sizes],
         f"{noun} number {first + 1}": [[first] for _ in sizes],
-        f"each {noun} from number {first + 1} on": [[*range(first, size)] for size in sizes],
     }
     if any(len(places) == size for places, size in zip(wrong, sizes, strict=True)):
         return ""
     matching = [words for words, places in patterns.items() if places == wrong]
+    if not matching and first:
+        all_behind = wrong == [[*range(first, size)] for size in sizes]
+        begin = sum(places[0] == first for places in wrong) >= max(FEW, len(wrong) / 2)
+        return f"{NOUNS[noun]} from number {first + 1} on" if all_behind or begin else ""
     return matching[0] if len(matching) == 1 or ({*sizes} == {2} and matching) else ""

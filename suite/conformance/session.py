@@ -90,7 +90,7 @@ class Session:
                 yield outcome
                 if self.is_decided([outcome]):
                     break
-            for outcome in check.diagnosed(list(outcomes.values())):
+            for outcome in Explainer(check).named(list(outcomes.values())):
                 outcomes[outcome.key] = outcome
                 yield outcome
             self._explain(check, list(outcomes.values()), target)

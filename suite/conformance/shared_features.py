@@ -20,9 +20,12 @@ test has would separate by chance."""
 CANDIDATES = 40
 """The features that are joined: of those that all failing tests have, the ones that fewest passing tests have. All
 triples of 40 are 10,000, which takes a tenth of a second."""
-MIN_COUNTED, MIN_FAILING, MARGIN = 4, 2, 3
-"""For a count: the failing cases that it needs, the failing tests for each passing one with the features, and how many
-times as many passing tests must have any other features."""
+MIN_COUNTED, MARGIN = 4, 3
+"""For a count: the failing cases that it needs, and how many times as many passing tests must have any other features,
+or must lack these as lack any other ones."""
+MOSTLY, MIN_FAILING, MANY = 5, 2, 4
+"""For a count: the failing tests for each passing one with the features; or fewer, where all passing tests are so many
+times as many."""
 MIN_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
 SIZES = ("keys", "queries", "width")
@@ -51,6 +54,8 @@ class Rule(NamedTuple):
 
     says: str = ""
     holds: Callable[[FeatureTest], bool] = lambda test: False
+    share: float = 1.0
+    """How many of the tests that have it fail: fewer than all where it is a count."""
 
 
 def where_failing(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
@@ -68,21 +73,23 @@ def where_failing(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
     thresholds = {name: rule for name in SIZES if (rule := _threshold(name, failing, passing, status))}
     for count in range(1, min(MAX_FEATURES, len(failing_cases) - SPARE_CASES) + 1):
         found: dict[frozenset[str], tuple[Feature, ...]] = {}
-        for features in _separating(common, places, count):
+        separating = [*_separating(common, places, count)]
+        apart = [features for features in separating if len({factor for factor, _ in features}) == count]
+        for features in apart or separating:
             found.setdefault(frozenset(factor for factor, _ in features), features)
-        kinds = found.keys() | ({frozenset((name,)) for name in thresholds} if count == 1 else set())
-        if len(kinds) > 1:
+        kinds = [*found, *(frozenset((name,)) for name in thresholds if count == 1)]
+        if not all(_alike(kind, kinds[0]) for kind in kinds):
             return Rule()
-        for kind in kinds:
-            (name, *more) = kind
+        if kinds:
+            (name, *more) = kinds[0]
             if not more and name in thresholds:
                 return thresholds[name]
-            return Rule(f"{status} only {_in_words(found[kind])}", partial(_has_all, found[kind]))
-    return _counted(failing, common, places, status) if len(failing_cases) >= MIN_COUNTED else Rule()
+            return Rule(f"{status} only {_in_words(found[kinds[0]])}", partial(_has_all, found[kinds[0]]))
+    return _counted(failing, common, places, len(passing), status) if len(failing_cases) >= MIN_COUNTED else Rule()
 
 
 def _counted(
-    failing: Sequence[FeatureTest], common: Sequence[Feature], places: Mapping[Feature, int], status: str
+    failing: Sequence[FeatureTest], common: Sequence[Feature], places: Mapping[Feature, int], total: int, status: str
 ) -> Rule:
     """`failed in 78 of 98 tests with a float mask, in no other`: features that few passing tests have.
 
@@ -94,25 +101,38 @@ def _counted(
             kind, passing = frozenset(factor for factor, _ in features), _with_all(features, places).bit_count()
             if len(kind) == count and passing < fewest.get(kind, (passing + 1, ()))[0]:
                 fewest[kind] = passing, features
-        ranked = sorted(fewest.values(), key=lambda entry: entry[0])
-        if ranked and MIN_FAILING * ranked[0][0] <= len(failing):
-            passing, features = ranked[0]
-            if len(ranked) > 1 and ranked[1][0] < MARGIN * passing:
+        ranked = sorted(fewest.items(), key=lambda entry: entry[1][0])
+        if ranked and _are_few(ranked[0][1][0], len(failing), total):
+            kind, (passing, features) = ranked[0]
+            next_best = next((number for other, (number, _) in ranked[1:] if not _alike(kind, other)), total)
+            if next_best < MARGIN * passing and total - passing < MARGIN * (total - next_best):
                 return Rule()
             says = f"{status} in {len(failing)} of {len(failing) + passing} tests {_in_words(features)}, in no other"
-            return Rule(says, partial(_has_all, features))
+            return Rule(says, partial(_has_all, features), len(failing) / (len(failing) + passing))
     return Rule()
+
+
+def _are_few(passing: int, failing: int, total: int) -> bool:
+    """Whether few of the tests with some features pass, of `total` passing ones. Without any it would be a cause."""
+    mostly = MOSTLY * passing <= failing or (MIN_FAILING * passing <= failing and MANY * passing <= total)
+    return passing > 0 and mostly
+
+
+def _alike(kind: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two kinds of features are one: many heads, or many items, are many matrices."""
+    different = kind ^ other
+    return not different or different in ({"heads", "matrices"}, {"batch", "matrices"})
 
 
 def _separating(
     candidates: Sequence[Feature], places: Mapping[Feature, int], count: int
 ) -> Iterator[tuple[Feature, ...]]:
-    """Features of different kinds that no passing test has together, though some have all but any one of them.
+    """Features that no passing test has together, though some have all but any one of them.
 
     As many as are joined: a single one may lack a feature by chance.
     """
     for features in combinations(candidates, count):
-        if len({factor for factor, _ in features}) == count and not _with_all(features, places):
+        if not _with_all(features, places):
             others = (tuple(other for other in features if other != feature) for feature in features)
             if count == 1 or all(_with_all(fewer, places).bit_count() >= count for fewer in others):
                 yield features

@@ -14,11 +14,15 @@ import pytest
 import torch
 
 from attnsuite import registry
-from attnsuite.cases import Call
+from attnsuite.cases import Call, Variant, list_tests
 from attnsuite.conformance import diagnosis
-from attnsuite.conformance.explanation import Budget, shrunk
+from attnsuite.conformance.audit import variant_implementation
+from attnsuite.conformance.case_tests import CaseTests
+from attnsuite.conformance.check import Check
+from attnsuite.conformance.explanation import LATER, Budget, Explainer, shrunk
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
+from attnsuite.contracts import contract
 from attnsuite.model import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
@@ -74,6 +78,34 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
     with begun:
         yield of
         given.close()
+
+
+def of_mutant(name: str, known: str, *families: str) -> tuple[Explainer, list[Outcome]]:
+    """The check of a mutant in float32, where only the other one is known, and its outcomes without a name."""
+    mutants = {mutant.name: mutant for mutant in contract("attention").mutants()}
+    only = replace(contract("attention"), mutants=lambda: (mutants[known],))
+    implementation = variant_implementation(Variant(name, "", mutants[name].function), only)
+    cases = [case for case in only.cases() if case.family in families]
+    tests = list_tests(cases, "cpu", ("float32",))
+    check = Check(implementation, CaseTests(only, keep=True), tests)
+    return Explainer(check), list(check.outcomes(tests))
+
+
+def test_a_mistake_that_explains_a_part_of_one_cause_is_not_named() -> None:
+    """With a scale of 0 it is that of the implementation as well, which also ignores any other scale."""
+    explainer, outcomes = of_mutant("ignores_scale", "reads_zero_scale_as_none", "plain", "scale")
+    zero = {outcome.case for outcome in explainer.check.diagnosed(outcomes)}
+    assert {"scale/zero", "scale/integer_zero"} <= zero
+    assert explainer.named(outcomes) == []
+
+    explainer, outcomes = of_mutant("reads_zero_scale_as_none", "reads_zero_scale_as_none", "plain", "scale")
+    assert {outcome.case for outcome in explainer.named(outcomes)} == zero
+
+
+def test_results_that_depend_on_earlier_calls_are_described_so() -> None:
+    explainer, outcomes = of_mutant("varies_between_calls", "ignores_scale", "plain", "order", "metamorphic")
+    (unnamed,) = explainer.unnamed(outcomes)
+    assert unnamed.places == LATER
 
 
 @pytest.mark.slow

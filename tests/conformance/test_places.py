@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from attnsuite.cases.expected import WrongElements
 from attnsuite.conformance.places import Wrong, wrong_places
+from attnsuite.judging.compare import Array
 
 ITEMS, HEADS, ROWS, COLUMNS = range(4)
 
@@ -14,14 +18,18 @@ def wrong(shape: tuple[int, ...], axis: int, part: slice | list[int], number: fl
     """A result whose elements in a part of one axis are wrong, and have this number."""
     places = np.zeros(shape, dtype=bool)
     np.moveaxis(places, axis, 0)[part] = True
-    return {"output": (places, np.where(places, number, 1.0), np.arange(places.size).reshape(shape) % 7 - 2.0)}
+    expected = np.arange(places.size).reshape(shape) % 7 - 2.0
+    return {"output": WrongElements(places, np.where(places, number, 1.0), expected, np.zeros(shape))}
 
 
 def gradients(factor: float, *wrong: str) -> Wrong:
     """A result whose output is right, and whose named gradients are a multiple of the expected ones."""
     expected = np.arange(1.0, 7.0).reshape(2, 3)
     factors = {"output": 1.0} | {f"gradient of {name}": factor if name in wrong else 1.0 for name in ("query", "key")}
-    return {name: (np.full((2, 3), times != 1), times * expected, expected) for name, times in factors.items()}
+    return {
+        name: WrongElements(np.full((2, 3), times != 1), times * expected, expected, np.zeros((2, 3)))
+        for name, times in factors.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -32,10 +40,10 @@ def gradients(factor: float, *wrong: str) -> Wrong:
         ([wrong((2, 2, 3, 4), ITEMS, [1])] * 2, "the second item (of two) of the output is wrong"),
         ([wrong((2, n, 3, 4), HEADS, [n - 1]) for n in (2, 3)], "the last head of the output is wrong"),
         ([wrong((2, 2, n, 4), ROWS, slice(2, None), np.nan) for n in (4, 7)],
-            "each row from number 3 on of the output is wrong, and NaN"),
+            "rows from number 3 on of the output are wrong, and NaN"),
         ([wrong((2, 4, 4), 0, [1])] * 2, "the second matrix (of two) of the output is wrong"),
         ([wrong((n, 4, 4), 0, [0]) for n in (3, 4)], "matrix number 1 of the output is wrong"),
-        ([wrong((n, 8), 1, slice(4, 8)) for n in (3, 4)], "each column from number 5 on of the output is wrong"),
+        ([wrong((n, 8), 1, slice(4, 8)) for n in (3, 4)], "columns from number 5 on of the output are wrong"),
         ([wrong((1, n, 3, 4), HEADS, [n - 1]) for n in (1, 3, 4)], "the last head of the output is wrong"),
         ([gradients(2.0, own) | wrong((2, n), 0, [1], 0.0) for own, n in (("key", 3), ("query", 4))],
             "the second row (of two) of the output is wrong, and 0"),
@@ -48,6 +56,50 @@ def gradients(factor: float, *wrong: str) -> Wrong:
 )  # fmt: skip
 def test_a_pattern_that_all_results_show(results: list[Wrong], says: str) -> None:
     assert wrong_places(results) == f"only {says}"
+
+
+def off(
+    shape: tuple[int, ...], errors: Callable[[Array], Array], name: str = "output", tolerance: float = 0.0
+) -> Wrong:
+    """A result with errors everywhere, as large as this function of the expected numbers says."""
+    expected = np.random.default_rng(len(shape)).normal(size=shape)
+    actual = expected + errors(expected)
+    right = WrongElements(np.zeros(shape, dtype=bool), expected, expected, np.zeros(shape))
+    wrong = WrongElements(np.ones(shape, dtype=bool), actual, expected, np.full(shape, tolerance))
+    return {"output": right, name: wrong}
+
+
+def by_row(expected: Array) -> Array:
+    """Errors of rows that are multiplied by 2, 3, …."""
+    return np.arange(1.0, len(expected) + 1)[:, None] * expected
+
+
+@pytest.mark.parametrize(
+    ("results", "says"),
+    [
+        ([off((5, 8), lambda x: 1e-3 * np.sign(x) * abs(x).max())] * 3, "the output is wrong, and by no more than "
+            "roundings to bfloat16"),
+        ([off((5, 8), lambda x: 1e-4 * np.sign(x) * abs(x).max())] * 3, "the output is wrong, and by no more than "
+            "roundings to float16 or TensorFloat-32"),
+        ([off((5, 8), lambda x: 1e-2 * np.sign(x) * abs(x).max())] * 3, ""),
+        ([off((5, 8), lambda x: 1e-4 * np.sign(x)), off((5, 8), np.ones_like)], ""),
+        ([off((n, 8), by_row) for n in (3, 5)], "the output is wrong, and each row a multiple of the expected, by its "
+            "own factor"),
+        ([off((n, 1), by_row) for n in (3, 5)], ""),
+        ([off((3, 8), by_row), off((3, 8), np.ones_like)], ""),
+        ([off((3, 8), lambda x: by_row(x) + 0.1 * np.sign(x), tolerance=0.1)] * 2, "the output is wrong, and each row "
+            "a multiple of the expected, by its own factor"),
+        ([off((n, 3), lambda x: np.full_like(x, np.inf), "lse") for n in (2, 4)], "only the lse is wrong, and inf"),
+        ([off((4,), np.ones_like, "lse"), off((4, 2), np.ones_like, "gradient of key")], ""),
+        ([off((n, 8), by_row) for n in (3, 5)] + [off((n, 3), np.ones_like, "lse") for n in (2, 4)], "the output is "
+            "wrong, and each row a multiple of the expected, by its own factor"),
+        ([wrong((2, 5, 3, 4), HEADS, heads) for heads in ([1, 2], [1], [1, 4], [2, 3], [1, 3])], "only heads from "
+            "number 2 on of the output are wrong"),
+        ([wrong((2, 5, 3, 4), HEADS, heads) for heads in ([1, 2], [1, 4], [2, 3], [1, 3])], ""),
+    ],
+)  # fmt: skip
+def test_what_wrong_numbers_have_in_common(results: list[Wrong], says: str) -> None:
+    assert wrong_places(results) == says
 
 
 def test_the_gradients_of_other_inputs_in_some_results_are_counted() -> None:

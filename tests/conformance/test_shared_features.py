@@ -57,6 +57,20 @@ def test_no_sentence_where_a_feature_could_mislead(failing: list[Traits], passin
     assert says(failing, passing) == ""
 
 
+def test_two_features_of_one_size_may_meet() -> None:
+    above, ragged = "a width above 16", "a width that 16 does not divide"
+    passing: list[Traits] = [{"width": (above,)}, {"width": (ragged,)}, {}] * 3
+    assert says([{"width": (above, ragged)}] * 4, passing) == f"failed only where {above} and {ragged} meet"
+
+
+def test_many_heads_are_many_matrices_and_no_other_cause() -> None:
+    heads, items = ("more than 1 heads",), ("more than 1 batch items",)
+    many: Traits = {"matrices": ("more than 1 batch items times heads",)}
+
+    assert says([many | {"heads": heads}] * 4, [many, {}, {}]) == "failed only with more than 1 heads"
+    assert says([many | {"heads": heads, "batch": items}] * 4, [many, {}, {}]) == ""
+
+
 def test_a_feature_that_few_passing_tests_have_is_a_count_and_no_cause() -> None:
     rule = "failed in 42 of 43 tests with is_causal, in no other"
     assert says([CAUSAL] * 42, [CAUSAL, *[{}] * 40]) == rule

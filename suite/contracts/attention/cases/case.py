@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Calls, Conventions, Reply
 from attnsuite.cases.case import HOW, Traits
-from attnsuite.cases.expected import AttentionWeights, Form, PerCallCase, WithinBounds
+from attnsuite.cases.expected import AttentionWeights, Form, PerCallCase, WithinBounds, WrongElements
 from attnsuite.cases.layouts import INPUTS, LAYOUTS
 from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import FAST, HALF, Array, as_tensor, dtype_of
@@ -214,6 +214,9 @@ class LogSumExp(AttentionWeights):
         replies = [replace(reply, attention_weights={name: tensor}) for tensor in tensors]
         return AttentionWeights(self._in_dtype(pair[0]), None).equal(name, *replies)
 
+    def wrong_elements(self, name: str, reply: Reply) -> WrongElements:
+        return AttentionWeights(self._in_dtype(reply.attention_weights.get(name)), None).wrong_elements(name, reply)
+
     def _judged(self, tensor: Tensor) -> Tensor:
         """The judged queries; NaN where any number may stand."""
         assert isinstance(self.expected, WithinBounds)
@@ -354,8 +357,11 @@ def _many(name: str, count: int) -> Iterator[str]:
 
 def _size(name: str, count: int) -> Iterator[str]:
     yield from _many(name, count)
+    one = f"one {name.removesuffix('s') if name == 'keys' else 'query'}"
     if count == 1:
-        yield f"one {name.removesuffix('s') if name == 'keys' else 'query'}"
+        yield one
+    yield from (f"{one} less than a multiple of {by}" for by in DIVISORS[2:] if count % by == by - 1)
+    yield from (f"{one} more than a multiple of {by}" for by in DIVISORS[2:] if count > by and count % by == 1)
     yield from (f"a number of {name} that {by} does not divide" for by in DIVISORS if count % by)
     yield from (f"a multiple of {by} {name}" for by in DIVISORS if count and count % by == 0)
 
