@@ -11,6 +11,7 @@ import numpy as np
 from attnsuite.cases.expected import WrongElements
 from attnsuite.judging import compare
 from attnsuite.judging.compare import Array
+from attnsuite.judging.precision import PRECISIONS
 
 AXES = ("item", "head", "row", "column")
 """The axes of a result of rank 4. One of rank 3 has matrices in place of items and heads."""
@@ -22,8 +23,8 @@ FEW = 4
 RATIO = 1e-3
 """The relative difference up to which numbers count as a multiple of the expected ones, beyond float32's roundings."""
 ROWS = "each row a multiple of the expected, by its own factor"
-ROUNDED = {"float16 or TensorFloat-32": 2.0**-11, "bfloat16": 2.0**-8}
-"""The unit roundoffs that wrong numbers may show, where the dtype is more precise."""
+ROUNDED = "float16", "bfloat16"
+"""The dtypes whose roundings wrong numbers of a more precise one may show. Those of TensorFloat-32 are float16's."""
 
 GRADIENT = "gradient of "
 
@@ -37,7 +38,7 @@ def wrong_places(results: Sequence[Wrong]) -> str:
     `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`;
     `only gradients are wrong: that of key in 9 of 9, that of query in 2 of 9`
     """
-    if any(result["output"].places.any() for result in results):  # a second output that is wrong alone tells nothing
+    if any(result["output"].places.any() for result in results):  # those of a second output alone say nothing of it
         results = [
             r for r in results if any(t.places.any() and (n == "output" or _is_gradient(n)) for n, t in r.items())
         ]
@@ -119,8 +120,11 @@ def _rounded(tensors: Sequence[WrongElements]) -> str:
         actual, expected, _ = _in_float64(tensor, tensor.places)
         size = abs(tensor.expected.astype(np.float64)).max()
         errors.append(abs(actual - expected).max() / size if size else math.inf)
-    fits = (dtype for dtype, unit in ROUNDED.items() if max(errors) <= 2 * unit and np.median(errors) > unit / 8)
-    return "".join(f"by no more than roundings to {dtype}" for dtype in fits)
+    for dtype in ROUNDED:
+        unit = PRECISIONS[dtype].unit
+        if max(errors) <= 2 * unit and np.median(errors) > unit / 8:
+            return f"by no more than roundings to {dtype}"
+    return ""
 
 
 def _has_multiples(tensor: WrongElements) -> bool:

@@ -24,8 +24,8 @@ MIN_COUNTED, MARGIN = 4, 3
 """For a count: the failing cases that it needs, and how many times as many passing tests must have any other features,
 or must lack these as lack any other ones."""
 MOSTLY, MIN_FAILING, MANY = 5, 2, 4
-"""For a count: the failing tests for each passing one with the features; or fewer, where all passing tests are so many
-times as many."""
+"""For a count: the failing tests for each passing one with the features; or fewer, where the passing ones are a
+small share of all passing tests."""
 MIN_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
 SIZES = ("keys", "queries", "width")
