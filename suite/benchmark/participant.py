@@ -46,7 +46,7 @@ class Participant:
     """Its index among the participants, which selects the cores for imports."""
     trusted: bool = False
     """Whether it needs no sandbox, because the caller passed a function object."""
-    in_processes: int = 1
+    processes: int = 1
     """Number of processes that are timed in turns."""
     _timing: list[RemoteBench] = field(default_factory=list, repr=False)
     _turn: int = 0
@@ -62,11 +62,6 @@ class Participant:
     def shipped(self) -> bool:
         """Whether its code ships with the suite; a submission may have any name."""
         return self.declaration.shipped
-
-    @property
-    def processes(self) -> int:
-        """Number of processes that take samples in turns."""
-        return self.in_processes
 
     def start(self) -> None:
         """Start the workers of all benches."""
@@ -185,7 +180,7 @@ class Participant:
     def _timed(self) -> list[RemoteBench]:
         if not self._timing:
             together = cores_of(self.threads, 0)
-            self._timing = [self._remote_bench(timed_as(number), together) for number in range(self.in_processes)]
+            self._timing = [self._remote_bench(timed_as(number), together) for number in range(self.processes)]
         return self._timing
 
     def _request(self, kind: type[AnyReply], verb: str, stay: bool = False, **arguments: Any) -> AnyReply | NoResult:

@@ -145,7 +145,7 @@ class Benchmark:
         self.progress("starting processes")
         if self.request.kind == "cpu":
             prewarm_benchmark(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
-        settings = {"in_processes": self.request.in_processes, **self._settings(threads)}
+        settings = {"processes": self.request.in_processes, **self._settings(threads)}
         return begun(self.implementations, stack, **settings)
 
     def _timed(

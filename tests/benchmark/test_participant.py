@@ -161,7 +161,7 @@ def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
 @LINUX
 def test_two_processes_take_samples_in_turns_each_forked_from_what_lies_elsewhere(start: Start) -> None:
     participant = start("attention/matmul")
-    participant.in_processes = 2
+    participant.processes = 2
     participant.start()
 
     assert participant.ready() is None
@@ -188,7 +188,7 @@ def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: 
         "    return scaled_dot_product_attention(query, key, value)\n"
     )
     participant = start(file)
-    participant.in_processes = 2
+    participant.processes = 2
 
     assert isinstance(participant.prepare(JOB), PreparedTask)
     failed = participant.prepare_others(JOB)
