@@ -6,7 +6,8 @@ A submission therefore cannot precompute, cache, defer or batch outputs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from statistics import median, quantiles
 
@@ -87,8 +88,6 @@ class Allowances:
     """The interquartile range of calls of the trusted entry over passes, as a share of its claim."""
     call: float = 0.0
     """Claimed seconds of a call of the trusted entry."""
-    disturbance: Disturbance = field(default_factory=Disturbance)
-    """Other causes of longer calls."""
 
     def uncertainty(self, claim: float) -> float:
         """Seconds by which a true claim may be off on this machine now.
@@ -118,6 +117,8 @@ class Prover:
     excerpts: dict[tuple[float, float], Excerpt] = field(default_factory=dict)
     """The rows to verify, by the seconds of the reply and the tie-break of its pass: the quickest. Among equally quick
     ones, those with the lowest tie-break, which is the same for all entries."""
+    disturbance: Disturbance = field(default_factory=Disturbance)
+    """Other causes of longer calls."""
 
     @property
     def calls(self) -> int:
@@ -208,28 +209,28 @@ class Prover:
         uncertain = allowances.uncertainty(claim) + allowances.waking(entry.participant.threads)
         disturbed = (low - 1) * claim <= uncertain
         if low > self._tolerance and (not disturbed or (self.is_long and low > NO_TIME)):
-            self._refuse_unless(allowances.disturbance, low, high)
+            self._refuse_unless(low, high)
             return True
         words = unbounded(high, margin=allowed)
         if self.is_long:
             entry.own_clock = max(high, entry.own_clock or 0.0)
             words = words or unbounded(entry.own_clock, "its samples", allowed)
-            entry.unbounded = self._with_load(allowances.disturbance, words)
+            entry.unbounded = self._with_load(words)
         elif (reason := unbounded_reason(entry)) and call_seconds(entry, self.overhead) >= MIN_BOUNDED_SECONDS:
             entry.unbounded, entry.own_clock = reason, None
         elif words:
             entry.own_clock = max(high, entry.own_clock or 0.0)
-            entry.unbounded = self._with_load(allowances.disturbance, words)
+            entry.unbounded = self._with_load(words)
         entry.concluded = True
         return True
 
-    def _refuse_unless(self, disturbance: Disturbance, low: float, high: float) -> None:
+    def _refuse_unless(self, low: float, high: float) -> None:
         """Refuse the claim, which calls exceed by a factor of `low`, unless a disturbance explains that.
 
         Then the time is shown as not bounded; beyond `NO_TIME` no time is shown.
         """
         entry, words = self.entry, unbounded(low, margin=0.0)
-        reason = disturbance.explains(low, self._tolerance, entry.participant.threads)
+        reason = self.disturbance.explains(low, self._tolerance, entry.participant.threads)
         if not reason:
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {words}")
         elif self.is_long and low > NO_TIME:
@@ -238,9 +239,9 @@ class Prover:
             entry.own_clock, entry.unbounded = max(high, entry.own_clock or 0.0), f"{reason}: {words}"
             entry.concluded = True
 
-    def _with_load(self, disturbance: Disturbance, words: str) -> str:
+    def _with_load(self, words: str) -> str:
         """The note of a row whose time is not bounded, with the load if the machine was busy."""
-        busy = disturbance.busy(self.entry.participant.threads) if words else ""
+        busy = self.disturbance.busy(self.entry.participant.threads) if words else ""
         return f"{busy}: {words}" if busy else words
 
     @property
@@ -257,7 +258,7 @@ def prove(
     overhead: RequestOverhead,
     rows: Rows,
     random: Random,
-    disturbance: Disturbance | None = None,
+    disturbance: Disturbance,
 ) -> None:
     """Prove the claims of these entries, or refuse them.
 
@@ -267,8 +268,9 @@ def prove(
     """
     able = trusted is not None and not trusted.failed
     threshold = BOUNDED_FROM if able else MIN_BOUNDED_SECONDS  # without it, a false claim looks like a slower machine
-    provers = {entry.name: Prover(entry, overhead, threshold) for entry in entries}
-    known = provers.setdefault(trusted.name, Prover(trusted, overhead, threshold)) if trusted and able else None
+    make = partial(Prover, overhead=overhead, threshold=threshold, disturbance=disturbance)
+    provers = {entry.name: make(entry) for entry in entries}
+    known = provers.setdefault(trusted.name, make(trusted)) if trusted and able else None
     waiting = [provers[entry.name] for entry in entries if not entry.failed]
     while waiting:
         kept, *others = random.sample(SECRET_NUMBERS, max(prover.calls for prover in waiting))
@@ -278,9 +280,7 @@ def prove(
             numbers = [kept, *others[: prover.calls - 1]]
             prover.make_pass(random.sample(numbers, len(numbers)), kept, tie_break, rows)
         waiting = [prover for prover in waiting if not prover.entry.failed]
-        allowances = replace(
-            _allowances(known, list(provers.values()), overhead), disturbance=disturbance or Disturbance()
-        )
+        allowances = _allowances(known, list(provers.values()), overhead)
         waiting = [prover for prover in waiting if not (prover.may_accept and prover.conclude(allowances))]
 
 
