@@ -107,7 +107,7 @@ BUDGETS = {
     "machine": 650,
     "results": 1840,
     "conformance": 3650,
-    "benchmark": 4800,
+    "benchmark": 4790,
     "report": 3060,
     "documents": 3640,
     "export": 530,
