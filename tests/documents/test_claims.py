@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,46 +139,13 @@ WRONG = {
     "softmax/never_vanishes", "unscaled_scores/same",
 }  # fmt: skip
 """Claims that do not hold."""
-OPPOSITE: Mapping[str, Range] = {
-    **{f"complexity/{layer}_{variable}_flops": power(other) for layer, variable, other in (
-        ("convolution", "length", 2), ("convolution", "width", 1), ("convolution", "kernel", 2),
-        ("recurrence", "length", 2), ("recurrence", "width", 1),
-        ("self_attention", "length", 1), ("self_attention", "width", 2),
-    )},
-    **{f"softmax/variance_{width}": at_least(1.1) for width in (16, 64, 256)},
-    "causal/later": exactly(8), "causal/own": exactly(8),
-    "dropout_factor/one_over_kept": exactly(1.0, 1e-6), "dropout_factor/one_over_p": exactly(1 / 0.9, 1e-6),
-    "image_size/attention_alone": power(1), "image_size/flops_of_patches": power(1),
-    "initialisation/any_width": power(1), "initialisation/stable": at_most(1),
-    "kernels/consistent": at_most(1), "kernels/constant": at_least(0.01), "kernels/narrow": at_most(1),
-    "kernels/similar": at_least(1), "kernels/translation": at_least(0.01),
-    "keys_and_values/counts": exactly(5), "keys_and_values/widths": exactly(5),
-    "norm_placement/gradients": at_most(1),
-    "normalisation/batch": exactly(0), "normalisation/layer": exactly(0),
-    "notes/channels": exactly(3), "notes/feed_forward": exactly(0), "notes/masked": at_most(0.13),
-    "notes/masked_of_chosen": at_least(0.13), "notes/sines": exactly(1),
-    "path_length/convolution_kernel": power(0), "path_length/convolution_length": power(0),
-    "path_length/recurrence_length": power(0), "path_length/self_attention_length": power(1),
-    "path_length/two_convolutions": exactly(1),
-    "pooling/average": at_least(0.01), "pooling/convex": at_least(0.01), "pooling/key_norms": at_least(0.1),
-    "pooling/query_cancels": at_least(0.01),
-    "positions/order_with": at_most(1e-10), "positions/order_without": at_least(0.01),
-    "positions/shift_is_a_rotation": at_least(0.01),
-    "scoring/additive_features": exactly(1), "scoring/additive_memory": at_most(1), "scoring/waiting_steps": at_most(1),
-    "sequential_steps/convolution": power(1), "sequential_steps/recurrence": power(0),
-    "sequential_steps/self_attention": power(1),
-    "softmax/never_vanishes": exactly(0), "softmax/scaled_at_any_width": at_most(0.5),
-    "softmax/scaling_keeps_gradients": at_most(1), "softmax/small_not_zero": exactly(0),
-    "truncation/growing": at_most(1), "truncation/not_better": at_most(0.97), "truncation/unbiased": at_most(0.9),
-    "truncation/vanishing": at_least(1), "truncation/variance": exactly(0),
-    "unscaled_scores/causal_ways": at_least(0.01), "unscaled_scores/same": at_least(0.01),
-}  # fmt: skip
-"""For each claim, a range in which it would be wrong."""
 COUNTED = [claim for claim in all_claims() if claim.evidence in (Evidence.EXACT, Evidence.DRAWN)]
 
 
-def test_every_exact_or_drawn_claim_has_an_opposite() -> None:
-    assert set(OPPOSITE) == {claim.name for claim in COUNTED}
+def test_no_claim_holds_whatever_is_measured() -> None:
+    for claim in all_claims():
+        verdicts = {claim.expected.judge(number(value).interval) for value in (-1e300, 1e300)}
+        assert ClaimStatus.DOES_NOT in verdicts, claim.name
 
 
 def test_a_claim_that_does_not_hold_says_why_in_one_or_two_sentences() -> None:
@@ -246,13 +213,10 @@ def test_a_ratio_of_times_is_that_of_the_two_calls_within_each_round(monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", COUNTED, ids=lambda claim: claim.name)
-def test_a_claim_has_its_known_verdict_and_its_opposite_the_other(claim: Claim) -> None:
-    wrong, row = claim.name in WRONG, claim.examine()
+def test_a_claim_has_its_known_verdict(claim: Claim) -> None:
+    row = claim.examine()
 
-    assert row.holds == (ClaimStatus.DOES_NOT if wrong else ClaimStatus.HOLDS), row
-    assert OPPOSITE[claim.name].judge(claim.measure().interval) == (
-        ClaimStatus.HOLDS if wrong else ClaimStatus.DOES_NOT
-    ), row
+    assert row.holds == (ClaimStatus.DOES_NOT if claim.name in WRONG else ClaimStatus.HOLDS), row
 
 
 @pytest.mark.parametrize("name", ["kernels/constant", "scoring/additive_memory", "kernels/narrow"])
