@@ -23,6 +23,7 @@ from attnsuite.conformance.explanation import LATER, Budget, Explainer, shrunk
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
+from attnsuite.contracts.attention.reproduction import fewer_axes
 from attnsuite.model import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
@@ -260,6 +261,14 @@ def halved(of: Call) -> Iterator[Call]:
 def one_less(of: Call) -> Iterator[Call]:
     if size(of) > 1:
         yield call(size(of) - 1)
+
+
+def test_the_gradient_of_a_log_sum_exp_loses_the_same_axes() -> None:
+    tensors = {name: torch.zeros(1, 1, 3, 2) for name in ("query", "key", "value")}
+    whole = Call(tensors, output_gradient=torch.zeros(1, 1, 3, 2), second_gradient=torch.zeros(1, 1, 3))
+    ranks = [[x.dim() for x in (c.output_gradient, c.second_gradient) if x is not None] for c in fewer_axes(whole)]
+
+    assert ranks == [[2, 1], [3, 2]]
 
 
 def test_the_smallest_call_that_fails_is_found() -> None:
