@@ -45,6 +45,8 @@ MAX_CALLS = 600
 CALL = re.compile(r"^call (\d+) of \d+: ")
 """How the message of a failure in one of several calls begins."""
 LATER = "the first call of each test is right, a later one is not"
+NOT_FINITE = re.compile(r" is -?(inf|nan)\b|infinite or NaN")
+"""A number that is not finite, in a detail. An error is infinite where nothing but 0 is accepted, too."""
 Cause = tuple[Status, str, tuple[str, ...]]
 """The status, the kind of failure, and the mutants."""
 Fails = Callable[[Call], tuple[bool, float]]
@@ -205,6 +207,8 @@ class Explainer:
             tests = [*self.comparable(wrong, passed), *map(self.feature_test, known)]
             verb = "raised" if status == Status.ERROR else status
             rule = where_failing(tests, verb) if some_pass else Rule()
+            if rule.says and len(known) < len(alike):
+                rule = rule._replace(says=f"{rule.says} ({len(alike) - len(known)} failures without one size aside)")
             yield Unnamed(kind, alike, rule, self.places(alike))
 
     def wrong(self, outcomes: Sequence[Outcome]) -> list[Wrong]:
@@ -262,7 +266,8 @@ class Explainer:
 
     def _reproductions(self, failing: Sequence[Outcome]) -> Iterator[Reproduction]:
         """Reproductions of the most frequent causes."""
-        for cause, _ in Counter(map(_cause, failing)).most_common():
+        clear = [outcome for outcome in failing if not outcome.detail.endswith(MARGINAL)]
+        for cause, _ in Counter(map(_cause, clear or failing)).most_common():
             alike = [o for o in failing if _cause(o) == cause]
             # cases that combine few features first, then short names
             outcomes = sorted(alike, key=lambda o: (o.dtype != "float32", o.case.count("+"), len(o.case)))
@@ -299,7 +304,9 @@ class FailingTest:
             yield from self._accepted(self.test.calls[0])
             return
         for call in self.test.calls:
-            yield from self._smallest(replace(call, backward_of=None), budget)  # alone it has a forward of its own
+            # alone it has a forward of its own, and each gradient is that of one role
+            shared = () if call.gradient_of else call.same_tensor
+            yield from self._smallest(replace(call, backward_of=None, same_tensor=shared), budget)
 
     def _smallest(self, call: Call, budget: Budget) -> Iterator[tuple[Sequence[str], bool]]:
         try:
@@ -405,4 +412,4 @@ def kind_of(outcome: Outcome) -> str:
         return CALL.sub("", outcome.detail).partition(":")[0]
     if outcome.error_ratio is None or outcome.detail.endswith(MARGINAL):
         return ""
-    return "infinite" if outcome.error_ratio == math.inf else "numbers"
+    return "infinite" if outcome.error_ratio == math.inf and NOT_FINITE.search(outcome.detail) else "numbers"

@@ -26,6 +26,8 @@ ROWS = "each row a multiple of the expected, by its own factor"
 ROUNDED = "float16", "bfloat16"
 """The dtypes whose roundings wrong numbers of a more precise one may show. Those of TensorFloat-32 are float16's."""
 
+SAME = 5e-3
+"""The relative difference of factors that are printed alike: half types round small tensors so much."""
 GRADIENT = "gradient of "
 
 Wrong = Mapping[str, WrongElements]
@@ -38,10 +40,9 @@ def wrong_places(results: Sequence[Wrong]) -> str:
     `only every second item of the output is wrong, and 0`; `only the gradient of key is wrong, and 2 × the expected`;
     `only gradients are wrong: that of key in 9 of 9, that of query in 2 of 9`
     """
-    if any(result["output"].places.any() for result in results):  # those of a second output alone say nothing of it
-        results = [
-            r for r in results if any(t.places.any() and (n == "output" or _is_gradient(n)) for n, t in r.items())
-        ]
+    with_output = [result for result in results if result["output"].places.any()]
+    if 2 * len(with_output) >= len(results):  # a gradient or a second output that is wrong alone says nothing of it
+        results = with_output
     wrong = [{name: judged for name, judged in result.items() if judged.places.any()} for result in results]
     counts = Counter(name for tensors in wrong for name in tensors)
     if len(wrong) < MIN_RESULTS or 0 < counts["output"] < len(wrong):
@@ -55,7 +56,7 @@ def wrong_places(results: Sequence[Wrong]) -> str:
     differ = any({*tensors} != {*counts} & {*result} for tensors, result in zip(wrong, results, strict=True))
     if name == "output" or (where and not differ):
         value = _value(first)
-        verb = "are" if where.startswith((*NOUNS.values(),)) else "is"
+        verb = "are" if where.removeprefix("some ").startswith((*NOUNS.values(),)) else "is"
         subject = f"only {where} of the {name} {verb} wrong" if where else f"the {name} is wrong" if value else ""
         return f"{subject}{value and f', and {value}'}"
     if differ:
@@ -97,9 +98,9 @@ def _value(tensors: Sequence[WrongElements]) -> str:
         wide = any(tensor.expected.shape[-1] >= MIN_RESULTS for tensor in tensors)
         return _rounded(tensors) or (ROWS if wide and all(map(_has_multiples, tensors)) else "")
     low, high = min(filter(None, ratios)), max(filter(None, ratios))
-    if high - low > RATIO * abs(high):
+    if high - low > SAME * abs(high):
         return "a multiple of the expected, by a factor that varies from test to test"
-    return "the expected with the other sign" if abs(low + 1) < RATIO else f"{low:.3g} × the expected"
+    return "the expected with the other sign" if abs(low + 1) < SAME else f"{low:.3g} × the expected"
 
 
 def _ratio(tensor: WrongElements) -> float | None:
@@ -149,7 +150,8 @@ def _pattern(arrays: Sequence[Array], axis: int) -> str:
         return ""
     wrong = [[*np.flatnonzero(np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1).any(1))] for array in arrays]
     sizes = [array.shape[axis] for array in arrays]
-    noun = AXES[axis] if all(array.ndim == 4 for array in arrays) or axis > -3 else "matrix"
+    mostly_of_rank_4 = 2 * sum(array.ndim == 4 for array in arrays) > len(arrays)
+    noun = AXES[axis] if mostly_of_rank_4 or axis > -3 else "matrix"
     first = min(places[0] for places in wrong)
     patterns = {
         f"the second {noun} (of two)": [[1] if size == 2 else [] for size in sizes],
@@ -163,5 +165,6 @@ def _pattern(arrays: Sequence[Array], axis: int) -> str:
     if not matching and first:
         all_behind = wrong == [[*range(first, size)] for size in sizes]
         begin = sum(places[0] == first for places in wrong) >= max(FEW, len(wrong) / 2)
-        return f"{NOUNS[noun]} from number {first + 1} on" if all_behind or begin else ""
+        some = "" if all_behind else "some "
+        return f"{some}{NOUNS[noun]} from number {first + 1} on" if all_behind or begin else ""
     return matching[0] if len(matching) == 1 or ({*sizes} == {2} and matching) else ""

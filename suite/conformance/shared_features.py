@@ -68,12 +68,12 @@ def where_failing(tests: Sequence[FeatureTest], status: str = "failed") -> Rule:
     failing_cases, passing_cases = ({test.case for test in part} for part in (failing, passing))
     if len(passing_cases) < MIN_PASSING_CASES or len(passing) < MIN_PASSING_RATIO * len(failing):
         return Rule()
-    places = _places_by_feature(passing)
+    places, cases = _places_by_feature(passing), _places_by_feature(passing, by_case=True)
     common = sorted(_common(failing), key=lambda feature: places.get(feature, 0).bit_count())[:CANDIDATES]
     thresholds = {name: rule for name in SIZES if (rule := _threshold(name, failing, passing, status))}
     for count in range(1, min(MAX_FEATURES, len(failing_cases) - SPARE_CASES) + 1):
         found: dict[frozenset[str], tuple[Feature, ...]] = {}
-        separating = [*_separating(common, places, count)]
+        separating = [*_separating(common, places, cases, count)]
         apart = [features for features in separating if len({factor for factor, _ in features}) == count]
         for features in apart or separating:
             found.setdefault(frozenset(factor for factor, _ in features), features)
@@ -125,16 +125,16 @@ def _alike(kind: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _separating(
-    candidates: Sequence[Feature], places: Mapping[Feature, int], count: int
+    candidates: Sequence[Feature], places: Mapping[Feature, int], cases: Mapping[Feature, int], count: int
 ) -> Iterator[tuple[Feature, ...]]:
-    """Features that no passing test has together, though some have all but any one of them.
+    """Features that no passing test has together, though some cases have all but any one of them.
 
     As many as are joined: a single one may lack a feature by chance.
     """
     for features in combinations(candidates, count):
         if not _with_all(features, places):
             others = (tuple(other for other in features if other != feature) for feature in features)
-            if count == 1 or all(_with_all(fewer, places).bit_count() >= count for fewer in others):
+            if count == 1 or all(_with_all(fewer, cases).bit_count() >= count for fewer in others):
                 yield features
 
 
@@ -153,12 +153,14 @@ def _threshold(name: str, failing: Sequence[FeatureTest], passing: Sequence[Feat
     return Rule(f"right up to {size}, {status} from {first} on", lambda test: test.sizes.get(name, 0) >= first)
 
 
-def _places_by_feature(tests: Iterable[FeatureTest]) -> dict[Feature, int]:
-    """For each feature the places of the tests that have it, as the bits of a number."""
+def _places_by_feature(tests: Iterable[FeatureTest], by_case: bool = False) -> dict[Feature, int]:
+    """For each feature the places of the tests, or of the cases, that have it, as the bits of a number."""
     places: dict[Feature, int] = {}
+    numbers: dict[str, int] = {}
     for place, test in enumerate(tests):
+        bit = 1 << (numbers.setdefault(test.case, place) if by_case else place)
         for feature in test.all:
-            places[feature] = places.get(feature, 0) | 1 << place
+            places[feature] = places.get(feature, 0) | bit
     return places
 
 

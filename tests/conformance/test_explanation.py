@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -19,12 +21,12 @@ from attnsuite.conformance import diagnosis
 from attnsuite.conformance.audit import variant_implementation
 from attnsuite.conformance.case_tests import CaseTests
 from attnsuite.conformance.check import Check
-from attnsuite.conformance.explanation import LATER, Budget, Explainer, shrunk
+from attnsuite.conformance.explanation import LATER, Budget, Explainer, FailingTest, kind_of, shrunk
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.reproduction import fewer_axes
-from attnsuite.model import Explanation, Outcome
+from attnsuite.model import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
@@ -101,6 +103,47 @@ def test_a_mistake_that_explains_a_part_of_one_cause_is_not_named() -> None:
 
     explainer, outcomes = of_mutant("reads_zero_scale_as_none", "reads_zero_scale_as_none", "plain", "scale")
     assert {outcome.case for outcome in explainer.named(outcomes)} == zero
+
+
+def test_a_right_gradient_of_a_tensor_in_several_roles_has_no_reproduction() -> None:
+    """The case expects the sum over the roles, and a call alone the gradient of one."""
+    style = next(variant for variant in contract("attention").variants() if variant.name == "keys_first")
+    implementation = variant_implementation(style, contract("attention"))
+    cases = [case for case in contract("attention").cases() if case.name == "roles/all_three"]
+    tests = list_tests(cases, "cpu", ("float32",))
+    check = Check(implementation, CaseTests(contract("attention"), keep=True), tests)
+    reproducing = contract("attention").reproducer()
+    assert reproducing is not None
+    failed = msgspec.structs.replace(
+        implementation.outcome("roles/all_three", "float32", Status.FAILED), error_ratio=9.0
+    )
+
+    failing = FailingTest(check, check.test(*tests[0]), reproducing, failed)
+
+    assert any(call.same_tensor and call.gradient_of for call in failing.test.calls)
+    assert list(failing.reproductions(Budget())) == []
+
+
+def test_failures_without_one_size_are_counted_apart() -> None:
+    explainer, outcomes = of_mutant("repeats_first_items_answer", "ignores_scale", "plain", "items", "roles")
+    says = [unnamed.rule.says for unnamed in explainer.unnamed(outcomes)]
+    assert any("batch items" in sentence and "without one size aside" in sentence for sentence in says)
+
+
+@pytest.mark.parametrize(
+    ("detail", "kind"),
+    [
+        ("output[0, 1] is nan, should be 0.5 within 1e-06", "infinite"),
+        ("lse[0] is -inf, should be 0.5 within 1e-06", "infinite"),
+        ("output holds 3 numbers that are infinite or NaN", "infinite"),
+        ("output[0, 1] is 0.5, should be 0 within 0 (error inf × the tolerance)", "numbers"),
+        ("lse[0] is 0.5, should be -inf within 0 (error inf × the tolerance)", "numbers"),
+    ],
+)
+def test_an_infinite_error_of_a_finite_number_is_one_of_numbers(detail: str, kind: str) -> None:
+    explainer, _ = of_mutant("ignores_scale", "ignores_scale")
+    outcome = explainer.check.implementation.outcome("plain/small", "float32", Status.FAILED, detail)
+    assert kind_of(msgspec.structs.replace(outcome, error_ratio=math.inf)) == kind
 
 
 def test_results_that_depend_on_earlier_calls_are_described_so() -> None:

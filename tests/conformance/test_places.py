@@ -93,8 +93,14 @@ def by_row(expected: Array) -> Array:
         ([off((4,), np.ones_like, "lse"), off((4, 2), np.ones_like, "gradient of key")], ""),
         ([off((n, 8), by_row) for n in (3, 5)] + [off((n, 3), np.ones_like, "lse") for n in (2, 4)], "the output is "
             "wrong, and each row a multiple of the expected, by its own factor"),
-        ([wrong((2, 5, 3, 4), HEADS, heads) for heads in ([1, 2], [1], [1, 4], [2, 3], [1, 3])], "only heads from "
-            "number 2 on of the output are wrong"),
+        ([wrong((2, 5, 3, 4), HEADS, heads) for heads in ([1, 2], [1], [1, 4], [2, 3], [1, 3])], "only some heads "
+            "from number 2 on of the output are wrong"),
+        ([wrong((2, n, 3, 4), HEADS, [n - 1]) for n in (5, 4)] + [wrong((3, 3, 4), 0, [2])], "only the last head of "
+            "the output is wrong"),
+        ([off((n, 8), by_row) for n in (3, 5)] + [off((4, 2), np.ones_like, "gradient of key")], "the output is "
+            "wrong, and each row a multiple of the expected, by its own factor"),
+        ([off((5, 8), lambda x, n=n: (0.5 + n) * x) for n in (0.001, -0.001)], "the output is wrong, and 1.5 × the "
+            "expected"),
         ([wrong((2, 5, 3, 4), HEADS, heads) for heads in ([1, 2], [1, 4], [2, 3], [1, 3])], ""),
     ],
 )  # fmt: skip

@@ -83,6 +83,15 @@ def test_a_case_counts_once_however_many_dtypes_it_has() -> None:
     assert where_failing([*failing, *passing]).says == ""
 
 
+def test_a_case_in_two_dtypes_is_one_passing_case_that_lacks_a_feature() -> None:
+    failing = [FeatureTest(f"case/{n}", CAUSAL | WIDE, failed=True) for n in range(4)]
+    others = [FeatureTest(f"other/{n}", each, failed=False) for n, each in enumerate([WIDE] * 2 + [{}] * 4)]
+    causal = [FeatureTest(f"causal/{n}", CAUSAL, failed=False) for n in range(2)]
+
+    assert where_failing([*failing, *others, *causal]).says == "failed only where is_causal and a width above 64 meet"
+    assert where_failing([*failing, *others, causal[0], causal[0]]).says == ""
+
+
 # Thresholds
 
 
