@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnsuite import machine, registry
-from attnsuite.benchmark import race
+from attnsuite.benchmark import participant, race
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.stopwatch import agreement, slowed, tables
 from attnsuite.benchmark.stopwatch.audit import Plan, _turns, audit
@@ -160,14 +160,14 @@ def participants(monkeypatch):
     """Every participant that tables make: name, process, and the function that it runs."""
     seen = []
 
-    class Watched(tables.Participant):
+    class Watched(participant.Participant):
         def prepare(self, job):
             answer = super().prepare(job)
             if job.workload == SMALLEST:
                 seen.append((self.name, self._timing[0].worker.pid, self.declaration.function))
             return answer
 
-    monkeypatch.setattr(tables, "Participant", Watched)
+    monkeypatch.setattr(participant, "Participant", Watched)
     return seen
 
 
@@ -218,13 +218,13 @@ def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypat
 
 @pytest.mark.slow
 def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):
-    class Failing(tables.Participant):
+    class Failing(participant.Participant):
         def sample(self, number, calls):
             if self.name == "attention/slower_3":
                 return NoResult(Status.CRASHED, "SIGKILL")
             return super().sample(number, calls)
 
-    monkeypatch.setattr(tables, "Participant", Failing)
+    monkeypatch.setattr(participant, "Participant", Failing)
     table = tables.AuditTable(0, contract("attention").workloads()[0], 1, 0)
 
     table.measure(0.001, Random(1))
