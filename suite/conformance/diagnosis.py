@@ -377,18 +377,20 @@ class Search:
         near = [test for test in passed if test[0].family in families]
         others = [test for test in passed if test[0].family not in families]
         sampled = [test for part in (near, others) for test in part[:: max(1, len(part) // PASSED)][:PASSED]]
-        tests = dict.fromkeys([*self._most_alike([(self.results[key].case, key[1]) for key in keys], passed), *sampled])
-        return any(self._is_wrong_at(case, dtype, name) for case, dtype in tests)
+        alike = self._most_alike([(self.results[key].case, key[1]) for key in keys], passed)
+        tests = {(case.name, dtype): (case, dtype) for case, dtype in (*alike, *sampled)}
+        return any(self._is_wrong_at(case, dtype, name) for case, dtype in tests.values())
 
     def _most_alike(self, explained: Sequence[Test], passed: Sequence[Test]) -> Sequence[Test]:
         """The passed tests with most of the features that more of the explained tests have than of the passed ones."""
         features = self.diagnostician.features
         counts, usual = (Counter(chain(*(features(*test) for test in part))) for part in (explained, passed))
         typical = {f: n / len(explained) - usual[f] / max(1, len(passed)) for f, n in counts.items()}
-        likeness = {
-            test: sum(typical.get(f, 0.0) for f in features(*test)) / (1 + len(features(*test))) for test in passed
-        }
-        return sorted(passed, key=likeness.__getitem__, reverse=True)[:PASSED]
+
+        def likeness(test: Test) -> float:
+            return sum(typical.get(feature, 0.0) for feature in features(*test)) / (1 + len(features(*test)))
+
+        return sorted(passed, key=likeness, reverse=True)[:PASSED]
 
     def _is_wrong_at(self, case: Case, dtype: str, name: str) -> bool:
         """Whether each form of a mutant is clearly wrong there; unknown where numbers are drawn or bounds are loose."""
