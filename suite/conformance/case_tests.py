@@ -33,6 +33,8 @@ class Implementation:
     run_isolated: Run
     run_overlapped: Callable[[Sequence[Call], Meanwhile], Result] | None = None
     """The same as `run` where that runs in another process, with work for this one until the result is there."""
+    run_afresh: Run | None = None
+    """The same in a new process, which has made no other calls; None where that costs too much."""
     device: str = "cpu"
     mechanisms: tuple[str, ...] | None = None
     """The mechanisms of its sandbox; None for trusted code."""

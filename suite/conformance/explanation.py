@@ -44,6 +44,7 @@ MAX_CALLS = 600
 """Calls for all reproductions: one of ordinary size shrinks to its end within 200."""
 CALL = re.compile(r"^call (\d+) of \d+: ")
 """How the message of a failure in one of several calls begins."""
+STATE = "results depend on earlier calls, or vary"
 LATER = "the first call of each test is right, a later one is not"
 NOT_FINITE = re.compile(r" is -?(inf|nan)\b|infinite or NaN")
 """A number that is not finite, in a detail. An error is infinite where nothing but 0 is accepted, too."""
@@ -55,6 +56,10 @@ Fails = Callable[[Call], tuple[bool, float]]
 
 class OutOfBudget(Exception):
     """The time or the number of calls is used up."""
+
+
+class PassesAfresh(Exception):
+    """An input that failed after other calls passes in a new process."""
 
 
 @dataclass
@@ -110,6 +115,8 @@ class Explainer:
     budget: Budget = field(default_factory=Budget)
     reproduced: set[Cause] = field(default_factory=set)
     """The causes that have a reproduction."""
+    passes_afresh: str = ""
+    """A failing case whose smallest input passes in a new process."""
 
     def named(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """The outcomes that a mutant explains, with its name.
@@ -157,6 +164,8 @@ class Explainer:
         where = tuple(self._where(outcomes, some_pass))
         explained = [outcome for outcome in failing if not (all_raise and outcome.status == Status.ERROR)]
         reproductions, uncompared = tuple(self._reproductions(explained)), self._uncompared(failing)
+        if self.passes_afresh:
+            where = (*where, f"the smallest input of {self.passes_afresh} passes in a new process: {STATE}")
         return Explanation(adapted, where, reproductions, sandbox=sandbox, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
@@ -281,8 +290,11 @@ class Explainer:
         if reproducing is None or not imported:
             return None
         failing = FailingTest(self.check, self._test(outcome), reproducing, outcome)
-        for lines, gave_up in failing.reproductions(self.budget):
-            return Reproduction(outcome.case, outcome.dtype, (*imported, *lines), gave_up)
+        try:
+            for lines, gave_up in failing.reproductions(self.budget):
+                return Reproduction(outcome.case, outcome.dtype, (*imported, *lines), gave_up)
+        except PassesAfresh:
+            self.passes_afresh = self.passes_afresh or outcome.case
         return None
 
     def _test(self, outcome: Outcome) -> CaseTest:
@@ -319,6 +331,8 @@ class FailingTest:
         replies = run_test(self.check.implementation, test)
         if not isinstance(replies, tuple) or self._depends_on_conventions(test):
             return
+        if not self._fails_afresh(test):
+            raise PassesAfresh
         if lines := self.reproducing.script(smallest, replies[0], test.expected[0], test.conventions):
             yield lines, gave_up
 
@@ -354,6 +368,14 @@ class FailingTest:
             wrong = WrongResult(test.case, test.calls, replies, test.expected)
             same = any(self.check.diagnostician.explains(name, wrong) for name in names)
         return same, sum(reply.seconds for reply in replies)
+
+    def _fails_afresh(self, test: CaseTest) -> bool:
+        """Whether a test also fails in a new process, as it does where its lines are pasted."""
+        if (run := self.check.implementation.run_afresh) is None:
+            return True
+        implementation = replace(self.check.implementation, run=run, run_isolated=run, run_overlapped=None)
+        outcome, _ = judge(implementation, test, run_test(implementation, test))
+        return outcome.fails
 
     def _depends_on_conventions(self, test: CaseTest) -> bool:
         """Whether a declared convention changes the call, or the expected values in a way that lines cannot show."""

@@ -13,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from attnsuite import machine, registry
-from attnsuite.cases import Contract, NoReply
+from attnsuite.cases import Call, Contract, NoReply
 from attnsuite.conformance.case_tests import CaseTests, Implementation, Result, Run
 from attnsuite.conformance.check import Check, OutcomesAt
 from attnsuite.conformance.explanation import Explainer
@@ -241,7 +241,7 @@ class Session:
             return result
         declaration, function = result
         here: Run | None = None if function is None else partial(run_calls, function, device=device)
-        isolated, mechanisms = here, None
+        isolated, afresh, mechanisms = here, None, None
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if prestart:
@@ -252,6 +252,7 @@ class Session:
                     return cannot_run(state, device, declaration)
                 declaration = state.declaration
                 mechanisms = None if declaration.shipped else worker.mechanisms
+                afresh = _laid_out(partial(self._in_new_process, declaration), declaration.signature)
             isolated = worker.run_calls
         assert isolated is not None, "a declaration has a function, a module or a file"
         run_here, run_isolated = (_laid_out(run, declaration.signature) for run in (here or isolated, isolated))
@@ -261,10 +262,15 @@ class Session:
             run=run_here,
             run_isolated=run_isolated,
             run_overlapped=run_isolated if here is None else None,
+            run_afresh=afresh,
             device=device,
             mechanisms=mechanisms,
             lenient=not (declaration.shipped or self.request.strict),
         )
+
+    def _in_new_process(self, declaration: Declaration, calls: Sequence[Call]) -> Result:
+        with self._worker(declaration, trusted=False) as worker:
+            return worker.run_calls(calls)
 
     def _function(self, target: Target) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
         """A declaration, and its function where it may run in this process; or why it cannot run."""

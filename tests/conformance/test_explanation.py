@@ -21,7 +21,7 @@ from attnsuite.conformance import diagnosis
 from attnsuite.conformance.audit import variant_implementation
 from attnsuite.conformance.case_tests import CaseTests
 from attnsuite.conformance.check import Check
-from attnsuite.conformance.explanation import LATER, Budget, Explainer, FailingTest, kind_of, shrunk
+from attnsuite.conformance.explanation import LATER, STATE, Budget, Explainer, FailingTest, kind_of, shrunk
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
@@ -81,6 +81,15 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
     with begun:
         yield of
         given.close()
+
+
+def test_an_input_that_passes_in_a_new_process_is_no_reproduction() -> None:
+    outcomes, explanation = explained("keeps_the_first_scale", "plain/small", "widths/*")
+    failing = [outcome.case for outcome in outcomes if outcome.fails]
+
+    assert explanation.reproductions == ()
+    (sentence,) = [says for says in explanation.where if says.endswith(STATE)]
+    assert sentence.removeprefix("the smallest input of ").partition(" ")[0] in failing
 
 
 def of_mutant(name: str, known: str, *families: str) -> tuple[Explainer, list[Outcome]]:
@@ -160,7 +169,7 @@ def test_results_that_depend_on_earlier_calls_are_described_so() -> None:
         ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "actual [["),
         ("loses_a_mask", ("float_mask", "plain", "bool_mask", "mask_gradient"), (), "actual [["),
         ("begins_at_the_first_key", ("plain", "causal/more_keys"), (), "actual [["),
-        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "expected [[0.0], ["),
+        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "expected [[0.5]]"),
         ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
         ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
         ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "actual [["),
