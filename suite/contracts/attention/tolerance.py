@@ -118,8 +118,9 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     moved, loose = _moved(forward, spread, value, magnitude)
     # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
     underflow = eta * (spread.by(seen) + keys + 1)
-    # exp(score − logsumexp) is a correct style: each rounding of the log-sum-exp moves all weights of a row together
-    shared = a * (1 + keys / PART) * double(np.where(forward.empty, 0, abs(forward.largest)))
+    # exp(score − logsumexp) is a correct style: each rounding of the log-sum-exp moves all weights of a row together.
+    # Parts are merged by theirs, with one rounding each, whose signs vary
+    shared = a * np.sqrt(1 + keys / PART) * double(np.where(forward.empty, 0, abs(forward.largest)))
     normaliser_error = summing(forward.precision, keys) + shared
     # roundings of a sum may all have one sign, as equal weights round alike; so may errors that a row shares
     common = normaliser_error * magnitude + underflow
