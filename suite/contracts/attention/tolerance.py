@@ -62,6 +62,9 @@ ACCEPT_GRADIENT = 1.0
 """The tolerance of a gradient, in error bounds. Correct backward passes were measured below 0.31."""
 PART = 16
 """Keys in the smallest part whose log-sum-exps kernels merge; each merge rounds at the size of the result."""
+SIGMOID = 1.5
+"""Error of a sigmoid near 1, in unit roundoffs: 1 + exp(−x) rounds by one, the quotient by a half. The small weight of
+two keys, 1 minus it, is off by as much."""
 FIRST_ORDER = 0.25
 """Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
 SPLIT = 16.0
@@ -126,13 +129,13 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     common = normaliser_error * magnitude + underflow
     before = moved + 2 * u * magnitude + common
     if (pairs := two_keys(forward)).any():
-        before += a * pairs * (double(forward.allowed) @ abs(value))
+        before += SIGMOID * a * pairs * (double(forward.allowed) @ abs(value))
     bound = before + u * (abs(output) + before)
     return OutputError(np.where(forward.zero_rows, 0, bound), normaliser_error, magnitude, loose)
 
 
 def two_keys(forward: ForwardPass) -> Array:
-    """The rows with two visible keys, b h l 1: one weight may be a sigmoid, the other 1 minus it, off by a."""
+    """The rows with two visible keys, b h l 1: one weight may be a sigmoid, and the other 1 minus it."""
     return np.asarray(forward.allowed.sum(-1, keepdims=True) == 2)
 
 
@@ -179,7 +182,7 @@ def score_gradient_error(
         weight_error = np.where(forward.loose & forward.allowed, 1, weight_error)
     pairs = two_keys(forward)
     if pairs.any():
-        weight_error = np.where(pairs & forward.allowed, weight_error + a, weight_error)
+        weight_error = np.where(pairs & forward.allowed, weight_error + SIGMOID * a, weight_error)
     products = dropout * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
     d_weights_error = (u + summing(forward.precision, value_width)) * products
     product_error = 2 * u + a * value_width
@@ -190,7 +193,7 @@ def score_gradient_error(
     error = weight_error * (g + forward.loose * centred_error if forward.loose.any() else g)
     error += p * (centred_error + 2 * u * g)
     error += eta * (1 + g)
-    error += a * pairs * g.max(-1, keepdims=True, initial=0)  # of both scores, whose gradients differ in sign alone
+    error += SIGMOID * a * pairs * g.max(-1, keepdims=True, initial=0)  # of both scores, whose gradients differ in sign alone
     error += product_error * _parts_error(forward, p, d_out, v, dropout)
     error += _maximum_residual(
         forward, d_weights, g, abs(double(delta)), products, (d_out * size).sum(-1, keepdims=True)

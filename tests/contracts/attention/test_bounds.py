@@ -165,6 +165,18 @@ def test_kept_weights_are_sampled_with_their_rows_and_gradients_need_all_rows() 
     assert expected_result(case.but(gradient_of=("value",)).call("float32"), {}).rows is None
 
 
+# A weight that is 1 minus a sigmoid
+
+
+def test_gradients_of_the_small_weight_of_two_keys_stay_within_one_bound() -> None:
+    """The sigmoid next to 1 is off by its sum and its quotient; among many items some are off by nearly both."""
+    for number in range(3):
+        case = single(f"pair/{number}", "", batch=4100, heads=16, queries=1, keys=2, width=2)
+        call = case.but(gradient_of=("value",)).call("float32")
+        actual = results(styles.attention(styles.STYLES["pair_by_sigmoid"][1]), call)
+        assert ratios(actual, expected_result(call, {}))[1] < 1, case.name
+
+
 # Parts that are merged by their log-sum-exps
 
 
