@@ -193,7 +193,7 @@ def score_gradient_error(
     error = weight_error * (g + forward.loose * centred_error if forward.loose.any() else g)
     error += p * (centred_error + 2 * u * g)
     error += eta * (1 + g)
-    error += SIGMOID * a * pairs * g.max(-1, keepdims=True, initial=0)  # of both scores, whose gradients differ in sign alone
+    error += SIGMOID * a * pairs * g.max(-1, keepdims=True, initial=0)  # of both scores, which differ in sign
     error += product_error * _parts_error(forward, p, d_out, v, dropout)
     error += _maximum_residual(
         forward, d_weights, g, abs(double(delta)), products, (d_out * size).sum(-1, keepdims=True)
