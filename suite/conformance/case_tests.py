@@ -34,7 +34,7 @@ class Implementation:
     run_overlapped: Callable[[Sequence[Call], Meanwhile], Result] | None = None
     """The same as `run` where that runs in another process, with work for this one until the result is there."""
     run_afresh: Run | None = None
-    """The same in a new process, which has made no other calls; None where that costs too much."""
+    """The same in a new process, which has made no other calls; None for code that runs in this process."""
     device: str = "cpu"
     mechanisms: tuple[str, ...] | None = None
     """The mechanisms of its sandbox; None for trusted code."""

@@ -32,8 +32,6 @@ MAX_TRIES = 4
 """Failing tests of one cause that are tried: in some no single call fails, because calls are compared."""
 MAX_MUTANTS = 8
 """Named mutants that are tried on a test without a name, a millisecond each."""
-MIN_LATER = 2
-"""Failing tests from which a sentence about later calls is concluded."""
 CHANCE = 0.01
 """The probability up to which a mistake without a name has no part in failures with its features by chance."""
 MAX_EXPLAINED = 3_200
@@ -114,7 +112,7 @@ class Explainer:
     check: Check
     budget: Budget = field(default_factory=Budget)
     reproduced: set[Cause] = field(default_factory=set)
-    """The causes that have a reproduction."""
+    """The causes that have a reproduction, or whose smallest input passes in a new process."""
     passes_afresh: str = ""
     """A failing case whose smallest input passes in a new process."""
 
@@ -217,7 +215,9 @@ class Explainer:
             verb = "raised" if status == Status.ERROR else status
             rule = where_failing(tests, verb) if some_pass else Rule()
             if rule.says and len(known) < len(alike):
-                rule = rule._replace(says=f"{rule.says} ({len(alike) - len(known)} failures without one size aside)")
+                rule = rule._replace(
+                    says=f"{rule.says} (not counting {len(alike) - len(known)} in tests of several sizes)"
+                )
             yield Unnamed(kind, alike, rule, self.places(alike))
 
     def wrong(self, outcomes: Sequence[Outcome]) -> list[Wrong]:
@@ -233,7 +233,7 @@ class Explainer:
 
     def places(self, outcomes: Sequence[Outcome]) -> str:
         """Which calls or elements of wrong results are wrong; or empty."""
-        later = len(outcomes) >= MIN_LATER and all(map(in_later_call, outcomes))
+        later = len(outcomes) > 1 and all(map(_in_later_call, outcomes))
         return LATER if later else wrong_places(self.wrong(outcomes))
 
     def comparable(self, wrong: Sequence[Wrong], passed: Sequence[Outcome]) -> list[FeatureTest]:
@@ -294,6 +294,7 @@ class Explainer:
             for lines, gave_up in failing.reproductions(self.budget):
                 return Reproduction(outcome.case, outcome.dtype, (*imported, *lines), gave_up)
         except PassesAfresh:
+            self.reproduced.add(_cause(outcome))
             self.passes_afresh = self.passes_afresh or outcome.case
         return None
 
@@ -387,7 +388,7 @@ class FailingTest:
         return str(test.case.expected(test.calls, choices)[0].numbers) != str(test.expected[0].numbers)
 
 
-def in_later_call(outcome: Outcome) -> bool:
+def _in_later_call(outcome: Outcome) -> bool:
     """Whether the first wrong call is not the first of its test."""
     call = CALL.match(outcome.detail)
     return call is not None and call[1] != "1"

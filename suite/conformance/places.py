@@ -86,6 +86,7 @@ def _is_gradient(name: str) -> bool:
     return name.startswith(GRADIENT)
 
 
+@np.errstate(all="ignore")
 def _value(tensors: Sequence[WrongElements]) -> str:
     """What wrong numbers have in common: `0`, `NaN`, a multiple of the expected ones; or empty."""
     everything = np.concatenate([tensor.actual[tensor.places] for tensor in tensors]).astype(np.float64)

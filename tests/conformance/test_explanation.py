@@ -133,10 +133,10 @@ def test_a_right_gradient_of_a_tensor_in_several_roles_has_no_reproduction() -> 
     assert list(failing.reproductions(Budget())) == []
 
 
-def test_failures_without_one_size_are_counted_apart() -> None:
+def test_failures_in_tests_of_several_sizes_are_counted_apart() -> None:
     explainer, outcomes = of_mutant("repeats_first_items_answer", "ignores_scale", "plain", "items", "roles")
     says = [unnamed.rule.says for unnamed in explainer.unnamed(outcomes)]
-    assert any("batch items" in sentence and "without one size aside" in sentence for sentence in says)
+    assert any("batch items" in sentence and "in tests of several sizes" in sentence for sentence in says)
 
 
 @pytest.mark.parametrize(

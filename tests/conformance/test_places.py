@@ -108,6 +108,15 @@ def test_what_wrong_numbers_have_in_common(results: list[Wrong], says: str) -> N
     assert wrong_places(results) == says
 
 
+@pytest.mark.parametrize(("actual", "expected"), [(0.5, -np.inf), (np.inf, 1e-300), (np.nan, 1.0), (1e300, 1e-300)])
+def test_numbers_beyond_the_range_give_no_warning(actual: float, expected: float) -> None:
+    numbers = np.array([[actual, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    wanted = np.array([[expected, 2.0, 7.0], [0.0, 1.0, 9.0]])
+    with np.errstate(all="raise"):
+        result = WrongElements(np.ones((2, 3), dtype=bool), numbers, wanted, np.zeros((2, 3)))
+        assert wrong_places([{"output": result}] * 2) == ""
+
+
 def test_the_gradients_of_other_inputs_in_some_results_are_counted() -> None:
     results = [gradients(2.0, "query", "key"), gradients(2.0, "key")]
     says = "only gradients are wrong: that of key in 2 of 2 (2 × the expected), that of query in 1 of 2"

@@ -1,6 +1,6 @@
 """How well a contract's diagnosis describes mistakes that are not in its list.
 
-    python tests/unlisted.py attention 9
+    python benchmarks/unlisted.py attention 9
 
 Every ninth mutant runs as an implementation. It is left out of the list, with all mutants that fail the same tests.
 As in a check, diagnosis and explanation see the results of all tests, here the small ones in float32. None of these can
