@@ -13,9 +13,9 @@ from attnsuite.model import BAD_INPUT, INPUT_VALIDATION, Source, Status
 
 Row = tuple[str, str, Mapping[str, Any]]
 """A case as a row of a table: its name without the family, its reason, and what is unusual."""
-AROUND = (JUNK, JUNK, 0)
-"""The numbers around the inputs in memory, by call. The first two calls are equal, so that a random output is not taken
-for a read outside of the inputs."""
+AROUND = (JUNK, JUNK, 0, JUNK)
+"""The numbers around the inputs in memory, by call. Two equal calls come before the other one, and one after it, so that
+a random output, or one that depends on earlier calls, is not taken for a read outside of the inputs."""
 
 
 class BadInputCase(CaseWrapper):
@@ -47,11 +47,17 @@ class BadInputCase(CaseWrapper):
         accepted = f"{self.why} was accepted"
         if changed := sorted({name for reply in replies for name in reply.changed}):
             return Verdict(Status.FAILED, f"{accepted}, and the memory of {' and '.join(changed)} was written")
-        if len(replies) == len(AROUND) and _equal(*replies[:2]) and not _equal(*replies[1:]):
+        if len(replies) == len(AROUND) and _depends_on_memory(replies):
             says = f"{accepted}, and memory outside the inputs was read: the output depends on it"
             return Verdict(Status.FAILED, says)
         says = f"{INPUT_VALIDATION}{accepted}; the contract requires an error"
         return Verdict(Status.FAILED, says, accepted=self.family == BAD_INPUT)  # else it is a document's example
+
+
+def _depends_on_memory(replies: Replies) -> bool:
+    """Whether the call with other numbers around its inputs alone gave another result."""
+    equal = [_equal(replies[0], reply) for reply in replies]
+    return equal == [around == AROUND[0] for around in AROUND]
 
 
 def _equal(reply: Reply, other: Reply) -> bool:

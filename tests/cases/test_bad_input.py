@@ -76,6 +76,20 @@ def test_bad_input_must_raise_and_must_not_read_or_write_other_memory(
     assert FEWER_KEYS.verdict(calls, run_calls(function, calls), None) == verdict
 
 
+@pytest.mark.parametrize("wrong", [slice(1), slice(1, None), slice(2, None), slice(3, None), slice(None, None, 2)])
+def test_a_result_that_depends_on_earlier_calls_is_not_taken_for_a_read_outside_the_inputs(wrong: slice) -> None:
+    calls = FEWER_KEYS.calls("float32")
+    factors = torch.ones(len(calls))
+    factors[wrong] = 2.0
+    factor = iter(factors)
+
+    def counts_its_calls(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return ignores_the_last_values(query, key, value) * next(factor)
+
+    verdict = FEWER_KEYS.verdict(calls, run_calls(counts_its_calls, calls), None)
+    assert verdict == Verdict(Status.FAILED, UNREFUSED, accepted=True)
+
+
 @pytest.mark.parametrize("name", names())
 def test_the_family_of_bad_input_holds_the_cases_that_expect_an_error(name: str) -> None:
     for case in contract(name).cases():

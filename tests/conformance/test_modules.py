@@ -27,25 +27,25 @@ THREE = (
         "plain/usual",
         "plain/square",
         "plain/one_sequence",
-        "output_map/square_biased",
-        "output_map/one_sequence",
+        "maps/square_biased",
+        "maps/one_sequence",
         "heads/many",
     ),
     *("mask/whole", "mask/by_item", "mask/empty_rows", "causal/square", "numerics/low_scores"),
 )
 """Cases of modules with three inputs."""
-ONE = ("causal/one_sequence", "output_map/causal_sequence", "causal/long_sequence", "numerics/one_sequence")
+ONE = ("causal/one_sequence", "maps/causal_sequence", "causal/long_sequence", "numerics/one_sequence")
 """Cases of causal modules with one input."""
 STEPS = "documents/doc-001/mha-shapes/step_*"
 GROUPED = (
-    "output_map/grouped",
+    "maps/grouped",
     "heads/one_key_head",
-    "output_map/biased_grouped",
+    "maps/biased_grouped",
     "causal/grouped",
     "plain/one_sequence",
     "mask/whole",
 )
-OF_ONE_HEAD = ("widths/one_head_causal", "widths/one_head_long")
+OF_ONE_HEAD = ("heads/narrow_causal", "heads/narrow_long")
 OF_MODELS = ("plain/usual", "plain/square", "padding/one_item")
 CASES = {
     Right: THREE,

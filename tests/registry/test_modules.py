@@ -139,8 +139,8 @@ class Mine(nn.Module):
 @pytest.mark.parametrize(
     ("source", "cases"),
     [
-        (GPT, ("causal/one_sequence", "output_map/causal_sequence")),
-        (BY_HEAD, ("causal/one_sequence", "output_map/causal_sequence")),
+        (GPT, ("causal/one_sequence", "maps/causal_sequence")),
+        (BY_HEAD, ("causal/one_sequence", "maps/causal_sequence")),
         (RAW.format(turned=""), ("heads/one_item",)),
         (RAW.format(turned=".T"), ("heads/one_item",)),
     ],
@@ -369,7 +369,7 @@ def test_a_number_of_heads_of_keys_is_recognised(names: str) -> None:
         q, *others = x.split([self.heads * head, self.keys * head, self.keys * head], -1)
         return q, *(y.unflatten(-1, (self.keys, -1)).REPEATED.flatten(-2) for y in others)
 """
-    cases = ("output_map/grouped", "heads/one_key_head", "output_map/biased_grouped", "plain/one_sequence")
+    cases = ("maps/grouped", "heads/one_key_head", "maps/biased_grouped", "plain/one_sequence")
     right, tiled = (
         module(source.replace("REPEATED", repeated))
         for repeated in ("repeat_interleave(self.heads // self.keys, -2)", "repeat(1, 1, self.heads // self.keys, 1)")
@@ -377,8 +377,8 @@ def test_a_number_of_heads_of_keys_is_recognised(names: str) -> None:
 
     assert {each.status for each in attnsuite.check(right, cases=cases, dtypes="float32")} == {Status.PASSED}
     said = {each.case: each for each in attnsuite.check(tiled, cases=cases, dtypes="float32")}
-    assert {case for case, each in said.items() if each.fails} == {"output_map/grouped", "output_map/biased_grouped"}
-    assert said["output_map/grouped"].diagnosis == ("tiled_key_heads",)
+    assert {case for case, each in said.items() if each.fails} == {"maps/grouped", "maps/biased_grouped"}
+    assert said["maps/grouped"].diagnosis == ("tiled_key_heads",)
 
 
 @pytest.mark.parametrize(

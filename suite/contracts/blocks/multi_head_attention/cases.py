@@ -72,16 +72,16 @@ def sizes() -> Iterator[Case]:
     """Heads, widths, biases and output maps."""
     everything: dict[str, Any] = {"batch": 1, "num_heads": 12, "head_width": 2, "value_head_width": 3, "key_width": 5}
     everything |= {"queries": 66, "keys": 67, "out_width": 5, "biases": BIASES}
-    self_attention = case("bias/one_input", "self-attention of one tensor", keys=5, biases=INPUT_BIASES)
+    self_attention = case("maps/one_input", "self-attention of one tensor", keys=5, biases=INPUT_BIASES)
     says, mask = "all options and sizes beyond tiles", random_mask(1, 12, 66, 67)
     yield case("heads/many", "more heads than a head has columns", num_heads=12, head_width=2)
     yield case("heads/many_masked", f"{says}, under a mask", PRECISE, mask=mask, **everything)
     yield case("heads/many_causal", f"{says}, causal", PRECISE, is_causal=True, **everything)
-    yield case("widths/query", "queries wider than all heads together", query_width=18)
-    yield case("widths/all", "three different widths", query_width=6, key_width=5, value_width=3)
+    yield case("heads/wide_queries", "queries wider than all heads together", query_width=18)
+    yield case("heads/three_widths", "three different widths", query_width=6, key_width=5, value_width=3)
     yield LayoutCase(self_attention, as_one_tensor)
-    yield case("bias/all", "all four biases", out_width=5, biases=BIASES)
-    yield case("output_map/square_biased", "a square map with a bias", out_width=8, biases=("b_output",))
+    yield case("maps/all", "all four biases", out_width=5, biases=BIASES)
+    yield case("maps/square_biased", "a square map with a bias", out_width=8, biases=("b_output",))
 
 
 def one_sequence() -> list[Case]:
@@ -94,20 +94,20 @@ def one_sequence() -> list[Case]:
     return [
         case("heads/one_sequence", "self-attention, 12 heads", **SELF | {"num_heads": 12, "head_width": 2}),
         case("heads/one_item", "self-attention of one item with one head", **SELF | {"batch": 1, "num_heads": 1}),
-        case("output_map/grouped", "two heads of keys for four of queries, a map", out_width=16, **grouped),
+        case("maps/grouped", "two heads of keys for four of queries, a map", out_width=16, **grouped),
         case("heads/one_key_head", "one head of keys for six of queries", **SELF | {"num_heads": 6, "key_heads": 1}),
-        case("output_map/biased_grouped", "two heads of keys for four, all biases and a map", out_width=16, biases=BIASES, **grouped),
+        case("maps/biased_grouped", "two heads of keys for four, all biases and a map", out_width=16, biases=BIASES, **grouped),
         case("causal/grouped", "two heads of keys for four, causal", is_causal=True, **grouped),
-        case("widths/one_head", "a head narrower than the sequence", **one_head),
-        case("widths/one_head_causal", "the same, causal", is_causal=True, **one_head),
-        case("widths/one_head_long", "70 positions", is_causal=True, **one_head | {"queries": 70, "keys": 70}),
+        case("heads/narrow", "a head narrower than the sequence", **one_head),
+        case("heads/narrow_causal", "the same, causal", is_causal=True, **one_head),
+        case("heads/narrow_long", "70 positions", is_causal=True, **one_head | {"queries": 70, "keys": 70}),
         case("heads/square_sequence", "as many items as heads and positions", **SELF | square),
-        case("output_map/biased_sequence", "self-attention, all biases and a square map", **mapped),
-        case("output_map/one_sequence", "self-attention, a square map", **SELF, out_width=8),
+        case("maps/biased_sequence", "self-attention, all biases and a square map", **mapped),
+        case("maps/one_sequence", "self-attention, a square map", **SELF, out_width=8),
         case("mask/one_sequence", "self-attention, lengths", mask=lambda _: valid([3, 4], 5)[:, None], **SELF),
         case("mask/of_sequence", "self-attention, two axes: the same for all items", mask=random_mask(5, 5), **SELF),
         case("causal/one_sequence", "self-attention", is_causal=True, **SELF),
-        case("output_map/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped),
+        case("maps/causal_sequence", "self-attention, biases and a map", is_causal=True, **mapped),
         case("causal/long_sequence", "self-attention of 70 positions", is_causal=True, **SELF | long),
         case("numerics/one_sequence", "large scores", PRECISE, is_causal=True, peak=400.0, **SELF),
         case("weights/causal_sequence", "the same, causal", need_weights=True, is_causal=True, **SELF),
