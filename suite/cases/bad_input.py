@@ -14,8 +14,8 @@ from attnsuite.model import BAD_INPUT, INPUT_VALIDATION, Source, Status
 Row = tuple[str, str, Mapping[str, Any]]
 """A case as a row of a table: its name without the family, its reason, and what is unusual."""
 AROUND = (JUNK, JUNK, 0, JUNK)
-"""The numbers around the inputs in memory, by call. Two equal calls come before the other one, and one after it, so that
-a random output, or one that depends on earlier calls, is not taken for a read outside of the inputs."""
+"""The numbers around the inputs in memory, by call. Two equal calls come before the one with other numbers and one
+after it: a random output, or one that depends on earlier calls, is not taken for a read outside of the inputs."""
 
 
 class BadInputCase(CaseWrapper):
