@@ -19,9 +19,8 @@ after it: a random output, or one that depends on earlier calls, is not taken fo
 
 
 class BadInputCase(CaseWrapper):
-    """A case whose input must be refused, for the reason in `why`. It runs in a process of its own.
-
-    A function is called several times with the same inputs inside larger storages, to detect reads beyond them.
+    """A case whose input must be refused, for the reason in `why`. It runs in a process of its own, several times with
+    the same inputs inside larger storages, to detect reads beyond them.
     """
 
     in_worker: ClassVar[bool] = True
@@ -32,7 +31,7 @@ class BadInputCase(CaseWrapper):
 
     def calls(self, dtype: str) -> Calls:
         calls = self.base.calls(dtype)
-        if len(calls) > 1 or calls[0].config is not None:  # a model: to build it three times takes long
+        if len(calls) > 1 or calls[0].config is not None:  # a model, which takes long to build
             return calls
         tensors = calls[0].tensors
         surrounded = ({name: padded(tensor, number) for name, tensor in tensors.items()} for number in AROUND)
@@ -64,6 +63,5 @@ def _equal(reply: Reply, other: Reply) -> bool:
     """Whether two replies are equal except for rounding."""
     if reply.output is None or other.output is None:
         return reply.output is other.output
-    if (reply.output.shape, reply.output.dtype) != (other.output.shape, other.output.dtype):
-        return False
-    return nearly_equal(reply.output, other.output)
+    alike = (reply.output.shape, reply.output.dtype) == (other.output.shape, other.output.dtype)
+    return alike and nearly_equal(reply.output, other.output)

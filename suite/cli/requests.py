@@ -79,7 +79,7 @@ TARGETS = argument(
     "an implementation: attention/chunked, chunked, file.py, file.py:function or package.module:function; "
     "TARGET+BACKEND uses an attention inside another implementation, as transformer/eager+chunked; default: all",
 )
-CONTRACT = option(None, "--contract C", "the contract; default: attention, or what the file's folder is named after")
+CONTRACT = option(None, "--contract C", "the contract; default: by folder, function or parameters, else attention")
 SIGNATURE = option(
     None,
     "--signature S",

@@ -29,14 +29,15 @@ MAX_JOBS = 256
 """Processes of `--jobs`: each has a copy of torch's memory, and few machines have more cores."""
 
 CLAIM_MARGIN = 0.10
-"""The share by which a call of `MIN_BOUNDED_SECONDS` or more may exceed its claimed time by the suite's own clock. The
-cost of a request, and its variation, is a smaller share of a sample of 5 ms."""
+"""The share by which a call that is long enough may exceed its claimed time by the suite's own clock. The cost of a
+request, and its variation, is a smaller share of a sample of 5 ms."""
 MAX_CLAIM_RATIO = 1.5
 """A claimed time is refused where calls take more than this multiple of it. Between `CLAIM_MARGIN` and this multiple,
 the row says that the claim is not bounded. A submission that returns a cached output every second time has a multiple
 of 2."""
 MIN_BOUNDED_SECONDS = 1e-3
-"""Seconds: the suite's own clock bounds calls that take this long or longer; see `attnsuite.benchmark.own_clock`."""
+"""Seconds: the suite's own clock bounds calls that take this long or longer, even without a trusted baseline, which
+measures whether the machine has become slower; with one see `attnsuite.benchmark.own_clock.BOUNDED_FROM`."""
 NOT_BOUNDED = f"the suite's own clock does not bound this time within {CLAIM_MARGIN:.0%}"
 """The detail of a row whose time is not bounded."""
 

@@ -208,7 +208,7 @@ class Measurement(Row, frozen=True):
     threads: Count
     """Threads (and, where the system allows it, cores) of a CPU implementation; 0 on other devices."""
     direction: Direction
-    """`forward`, `backward` alone (its forward untimed, never by subtraction), or both in one: `forward_backward`."""
+    """`forward`, `backward` alone (its forward untimed), both in one (`forward_backward`), or a training `step`."""
     cache: Cache
     """`cold`: flushed before each call; `hot`: as the previous call left it."""
     status: Status
@@ -247,7 +247,7 @@ class Measurement(Row, frozen=True):
     """The largest error, divided by its tolerance, of sampled rows of a randomly chosen timed round."""
     own_clock: Sample | None = None
     """The time of a call by the suite's own clock, as a multiple of the median of `seconds`: in its samples and, where
-    calls take 1 ms or more, on new numbers. None where that clock does not bound it; then `detail` says why."""
+    calls take 0.25 ms or more, on new numbers. None where that clock does not bound it; then `detail` says why."""
     relative_error: Mapping[str, Amount] = field(default_factory=dict)
     """Of models: the errors of those rows as shares of the norm of the expected values: `largest`, and `rms`, the root
     mean square. No verdict depends on it."""

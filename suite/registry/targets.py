@@ -44,10 +44,10 @@ def find(targets: Iterable[str] = (), contract: str | None = None, *, signature:
       `transformer/eager+chunked`.
 
     The contract of a file or module is `contract` if given, else the name of its folder or of its function if that is a
-    contract, else attention; that of a backend is attention. The implementation is named after the file, or after the
-    function that the user named, unless that has the name of the contract. `signature` is that of files and modules,
-    where their parameters do not identify it. Raises `UsageError`, in one line, if a target is not found.
-    Locating a module may import the packages around it.
+    contract, else the one that its parameters show, else attention; that of a backend is attention. The implementation
+    is named after the file, or after the function that the user named, unless that has the name of the contract.
+    `signature` is that of files and modules, where their parameters do not identify it. Raises `UsageError`, in one
+    line, if a target is not found. Locating a module may import the packages around it.
     """
     if contract is not None:
         file_of(contract)  # raises for an unknown one
