@@ -1,4 +1,4 @@
-"""Rows, runs, limits and statistics that all packages share, without torch and without the name of a contract."""
+"""Rows, runs, limits and statistics that all packages share, without torch."""
 
 from attnsuite.model.audit import COMBINED as COMBINED
 from attnsuite.model.audit import EXEMPT as EXEMPT

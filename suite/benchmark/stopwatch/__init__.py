@@ -1,1 +1,1 @@
-"""Trust in the stopwatch: what it claims of identical implementations, what it finds, what other stopwatches say."""
+"""The audit of the timer: false claims about equal implementations, slow-downs found, agreement with other timers."""
