@@ -248,4 +248,5 @@ def test_the_readme_quotes_unsupported_tests() -> None:
             unsupported[of["implementation"]] += int(of["unsupported"])
     quoted = re.findall(r"^\| `([\w.]+)` \| \d+/\d+ \| (\d+) \|", README, re.MULTILINE)
 
+    assert len(quoted) == 7
     assert quoted == [(name, str(unsupported[f"attention/{name}"])) for name, _ in quoted]

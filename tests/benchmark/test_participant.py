@@ -293,6 +293,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     with ExitStack() as stack:
         all_ready(bench._started(1, stack), bench.contract, bench.implementations, stack)
         begun = set(forkserver._servers.values()) - before
+        assert begun
         assert all(server._ready for server in begun), "all have answered"
 
 

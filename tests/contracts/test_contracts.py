@@ -224,8 +224,11 @@ def wrong_results(name: str, mutant: Mutant) -> list[CaseTest]:
 def test_a_mutant_is_recognised_by_its_results(name: str) -> None:
     """Diagnosis: each mutant's own wrong results are like its own, and unlike the control's."""
     (control,) = list(contract(name).controls().values())[:1]
-    for mutant in contract(name).mutants():
-        for test in wrong_results(name, mutant):
+    results = [(mutant, wrong_results(name, mutant)) for mutant in contract(name).mutants()]
+
+    assert any(tests for _, tests in results)
+    for mutant, tests in results:
+        for test in tests:
             correct, wrong = (run_calls(function, test.calls) for function in (control, mutant.function))
             if mutant.name == REMEMBERS and any(reply.error for reply in wrong):
                 continue
