@@ -1,1 +1,1 @@
-"""What is submitted: a folder per contract, a file per implementation."""
+"""Implementations that ship: a folder per contract, a file per implementation."""

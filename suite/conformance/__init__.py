@@ -1,1 +1,1 @@
-"""Run tests and turn them into outcomes, diagnose failures, known bugs and expected failures, and audit the suite."""
+"""Tests become outcomes: running, diagnosis of failures, known bugs, expected failures, and the audit of the suite."""
