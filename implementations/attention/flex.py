@@ -27,7 +27,6 @@ from functools import lru_cache
 import torch
 import torch.fx.experimental._config
 from torch import Tensor
-from torch._dynamo.utils import counters
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from torch.nn.functional import pad
 
@@ -83,11 +82,6 @@ def attention(
     with torch._dynamo.config.patch(_LIMITS), torch.fx.experimental._config.patch(_SYMBOLS):
         output = _compiled(*inputs, mask, near, factor, cap, causal, enable_gqa)
     return output[..., : value.shape[-1]].reshape(*query.shape[:-1], value.shape[-1])
-
-
-def compilations() -> int:
-    """The number of graphs that this process has compiled so far."""
-    return counters["stats"]["unique_graphs"]
 
 
 def _attend(
