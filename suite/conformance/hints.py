@@ -20,6 +20,8 @@ from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 FOR_GPU = "it raises in every plain test: is it for a GPU? --device cuda tests it there"
 GPU = re.compile(r"cuda|triton|nvidia|rocm|\b[GX]PUs?\b|active driver", re.IGNORECASE)
 """Words of errors where a function needs a GPU: `0 active drivers ([]). There should only be one.` is Triton's."""
+OTHER_KIND = re.compile(r"(call \d+ of \d+: )?(returned|\w+ is|\w+ has) ")
+"""How a detail begins where a result is of another type, dtype or shape."""
 NOT_INSTALLED = ("ModuleNotFoundError", "ImportError")
 MAX_SAMPLED = 40
 """Tests whose operators are recorded: one of each family, a few milliseconds each."""
@@ -117,7 +119,8 @@ def _wants_gpu(plain: Sequence[Outcome]) -> bool:
 
 
 def _has_no_result(outcome: Outcome) -> bool:
-    return outcome.status == Status.ERROR or (outcome.status == Status.FAILED and outcome.error_ratio is None)
+    unfit = outcome.status == Status.FAILED and outcome.error_ratio is None and OTHER_KIND.match(outcome.detail)
+    return outcome.status == Status.ERROR or bool(unfit)
 
 
 def operators_used(check: Check, outcomes: Sequence[Outcome]) -> Operators | None:

@@ -455,7 +455,7 @@ class Operators(Row, frozen=True):
         """A line, with PyTorch's own attention first."""
         if not self.ran:
             recorded = f"{self.looked_at} recorded tests" if self.looked_at > 1 else "one recorded test"
-            return f"operators: none of PyTorch's ran in the {recorded}; other code computed"
+            return f"operators: none of PyTorch's ran in the {recorded}"
         attention = [name for name in self.ran if ATTENTION in name]
         names = sorted(self.ran, key=lambda name: (name not in attention, -self.ran[name], name))
         called = "PyTorch's own attention is called; " if any(name.startswith("aten::") for name in attention) else ""

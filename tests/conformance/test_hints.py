@@ -63,6 +63,8 @@ def test_without_a_passing_plain_test_no_features_are_reported() -> None:
     [
         ("raises_if_plain", ("causal/square_5",), ""),
         ("of_numpy", ("plain",), "numpy"),
+        ("scales_in_place", ("plain",), ""),
+        ("drops_scores", ("dropout/kept",), ""),
     ],
 )
 def test_a_result_or_a_named_signature_needs_no_hint(function: str, cases: tuple[str, ...], signature: str) -> None:

@@ -26,6 +26,17 @@ def wants_a_gpu(query, key, value):
     raise RuntimeError("0 active drivers ([]). There should only be one.")
 
 
+def scales_in_place(query, key, value):
+    query /= query.shape[-1] ** 0.5
+    return (query @ key.mT).softmax(-1) @ value
+
+
+def drops_scores(query, key, value, *, dropout_p=0.0):
+    from torch.nn.functional import dropout
+
+    return dropout(query @ key.mT / query.shape[-1] ** 0.5, dropout_p).softmax(-1) @ value
+
+
 def raises_if_plain(query, key, value, *, is_causal=False):
     if not is_causal:
         raise RuntimeError("only causal")
