@@ -177,7 +177,7 @@ class Request:
     @property
     def words(self) -> str:
         """The request as text; only the same request resumes a run."""
-        words = [f"bench on {self.device}", f"profile {self.timed_as}", *self.workloads]
+        words = [f"bench on {self.device}", *([f"profile {self.timed_as}"] if self.timed_as else []), *self.workloads]
         words += [f"shape {shape}" for shape in self.shapes] + list(self.dtypes)
         words += [f"baseline {self.baseline}"] if self.baseline else []
         words += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []

@@ -76,6 +76,8 @@ def _wanted(selection: str) -> Callable[[Run], bool]:
 
 def _machines(folder: Path, word: str) -> Iterator[Path]:
     """The folders of the machines in a folder of results, or the folder itself if it is a machine's."""
+    if folder.is_file():
+        raise UsageError(f"{word!r} is a file; add --interleaved to compare files, or name a folder of results")
     if not folder.is_dir():
         raise UsageError(f"no results at {word!r:.120}; expected {FORMS}")
     folder = folder.resolve()

@@ -22,6 +22,11 @@ CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
 
 
+def test_a_request_in_words_names_a_profile_only_where_there_is_one() -> None:
+    assert Request().words == "bench on cpu, profile quick"
+    assert Request(shapes=("l=64",)).words == "bench on cpu, shape l=64"
+
+
 @pytest.mark.parametrize(
     ("shape", "says"),
     [
