@@ -102,7 +102,7 @@ BUDGETS = {
     "judging": 1060,
     "cases": 3820,
     "contracts": 22270,
-    "registry": 5530,
+    "registry": 5540,
     "worker": 3620,
     "machine": 650,
     "results": 1840,

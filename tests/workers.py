@@ -1,6 +1,7 @@
 """What tests of workers and of what is measured share: submissions as files, calls, and what is left of processes."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -41,7 +42,12 @@ def findings(worker: Worker, mode: str, place: object = "", process: int = 0) ->
     """What the submission `misbehaves.py` found out in this mode."""
     raised = answered(worker.run_calls([call(mode, options={"place": str(place), "process": process})]))[0].error
     assert raised.startswith("RuntimeError: "), raised
-    return literal_eval(raised.removeprefix("RuntimeError: "))
+    return literal_eval(without_place(raised).removeprefix("RuntimeError: "))
+
+
+def without_place(error: str) -> str:
+    """The text of an error without ` (misbehaves.py, line 37)`."""
+    return re.sub(r" \(\w+\.py, line \d+\)$", "", error)
 
 
 def answered(answer: object) -> tuple[Reply, ...]:
@@ -53,7 +59,7 @@ def answered(answer: object) -> tuple[Reply, ...]:
 def told(worker: Worker, of: str) -> str:
     """What the submission `tells.py` says of its process."""
     tensors = {name: torch.ones(1) for name in ("query", "key", "value")}
-    return answered(worker.run_calls([Call(tensors, {"of": of})]))[0].error
+    return without_place(answered(worker.run_calls([Call(tensors, {"of": of})]))[0].error)
 
 
 def parent_of(worker: Worker) -> int:

@@ -46,6 +46,9 @@ STATE = "results depend on earlier calls, or vary"
 LATER = "the first call of each test is right, a later one is not"
 NOT_FINITE = re.compile(r" is -?(inf|nan)\b|infinite or NaN")
 """A number that is not finite, in a detail. An error is infinite where nothing but 0 is accepted, too."""
+CRASH = "a crash"
+HOW_THEY_FAIL = {"numbers": "are wrong in numbers", "infinite": "are not finite", CRASH: "are crashes"}
+"""The verb of a sentence about some of the failures, by kind; the others raise an error."""
 Cause = tuple[Status, str, tuple[str, ...]]
 """The status, the kind of failure, and the mutants."""
 Fails = Callable[[Call], tuple[bool, float]]
@@ -183,6 +186,7 @@ class Explainer:
         """How results differ from call to call, where that may be why plain tests fail; else empty."""
         contract = self.check.implementation.contract
         core = [o for o in failing if o.case.startswith(f"{contract.core}/") and not _is_named(o) and kind_of(o)]
+        core = [o for o in core if o.status not in WITHOUT_RESULT]
         reproducing = contract.reproducer()
         if not core or reproducing is None:
             return ""
@@ -420,7 +424,7 @@ def _which(count: int, failures: int, kind: str) -> str:
     """Which failures a sentence is about; empty if it is about all of them."""
     if count == failures:
         return ""
-    how = {"numbers": "are wrong in numbers", "infinite": "are not finite"}.get(kind, f"raise {kind}")
+    how = HOW_THEY_FAIL.get(kind, f"raise {kind}")
     return f"{count:,} of {failures:,} failures {how} and equal no known mistake: "
 
 
@@ -430,9 +434,11 @@ def _is_named(outcome: Outcome) -> bool:
 
 
 def kind_of(outcome: Outcome) -> str:
-    """`numbers`, `infinite`, or the type of an error; empty for any other failure, and for marginal errors."""
+    """`numbers`, `infinite`, `a crash`, or the type of an error; empty for other failures, and for marginal errors."""
+    if outcome.status == Status.CRASHED:
+        return CRASH
     if outcome.status == Status.ERROR:
-        return CALL.sub("", outcome.detail).partition(":")[0]
+        return CALL.sub("", outcome.detail).partition(":")[0].partition(" ")[0]
     if outcome.error_ratio is None or outcome.detail.endswith(MARGINAL):
         return ""
     return "infinite" if outcome.error_ratio == math.inf and NOT_FINITE.search(outcome.detail) else "numbers"

@@ -6,6 +6,7 @@ import inspect
 import operator
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -39,6 +40,8 @@ SWALLOWED = "; an import may have failed, and the file caught the error"
 INSTEAD = "; bind {name} to a function, or name another: {file}:FUNCTION"
 BY_ITSELF = "; a file is imported by itself, without its package: name its module, as package.module:function"
 """A hint after a relative import."""
+NOT_OWN = str(Path(__file__).parents[1]), str(Path(os.__file__).parent)
+"""Folders of the suite and of Python's library, whose lines are not those of an author."""
 KERNELBENCH = "ModelNew"
 """The class of a submission to KernelBench, whose file also has functions that make inputs."""
 
@@ -66,7 +69,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         except (KeyboardInterrupt, UsageError):
             raise
         except BaseException as error:  # SystemExit and pytest's Skipped too
-            problem = in_one_line(error)
+            problem = raised(error)
             problem += BY_ITSELF * ("no known parent package" in problem)
     if alone:
         folder = str(Path.cwd() if declaration.module else Path(declaration.file).resolve().parent)
@@ -170,6 +173,16 @@ def in_one_line(error: BaseException) -> str:
     except Exception:
         text = "(its message cannot be printed)"
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:2000]
+
+
+def raised(error: BaseException) -> str:
+    """`KeyError: 'scale' (mine.py, line 5)`: the error that is being handled, and the innermost line of its author."""
+    frames = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(sys.exc_info()[2]))
+    own = [(file, line) for file, line in frames if not file.startswith(("<", *NOT_OWN)) and "-packages" not in file]
+    if not own or isinstance(error, SyntaxError):  # whose message has a place
+        return in_one_line(error)
+    name = Path(own[-1][0]).name.encode(errors="backslashreplace").decode()
+    return f"{in_one_line(error)} ({name}, line {own[-1][1]})"
 
 
 @contextmanager

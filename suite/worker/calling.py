@@ -21,7 +21,7 @@ from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.returned_weights import ambiguous_pair, is_pair, output_of, weights_name, weights_of
 from attnsuite.judging import float32
 from attnsuite.registry import preserve_process_state
-from attnsuite.registry.loading import in_one_line
+from attnsuite.registry.loading import in_one_line, raised
 from attnsuite.worker.messages import calls_from, storage_of
 from attnsuite.worker.recording import Probe, lost, recorded
 from attnsuite.worker.snapshots import (
@@ -149,7 +149,7 @@ class Calls:
                 raise
             return LiveReply(Reply(error=in_one_line(error)))
         except BaseException as error:  # any exception of a submission is its result
-            return LiveReply(Reply(error=in_one_line(error)))
+            return LiveReply(Reply(error=raised(error)))
 
     def _result(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         started = time.perf_counter()

@@ -281,7 +281,7 @@ def test_what_timed_calls_need_is_imported_once_for_all_and_nothing_more(
     with ExitStack() as stack:
         _, unready, _ = all_ready(bench._started(1, stack), bench.contract, bench.implementations, stack)
 
-        assert [failed.detail for failed in unready.values()] == [f"ImportError: {there}"]
+        assert [failed.detail for failed in unready.values()] == [f"ImportError: {there} (looks.py, line 2)"]
 
 
 def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def test_a_clock_that_was_stopped_before_shows_true_times(zoo: Zoo) -> None:
 def test_what_cannot_be_started_is_one_row(zoo: Zoo) -> None:
     assert {name: (row.status, row.detail) for name, row in zoo.about_all.items()} == {
         "exits": ("crashed", "crashed: exit status 3"),
-        "import_error": ("error", "ModuleNotFoundError: No module named 'nosuch'"),
+        "import_error": ("error", "ModuleNotFoundError: No module named 'nosuch' (import_error.py, line 3)"),
     }
     assert {row.table for row in zoo.about_all.values()} == {
         (EVERY_CASE, EVERY_CASE, "cpu", "0", EVERY_CASE, EVERY_CASE)

@@ -161,6 +161,12 @@ def test_results_that_depend_on_earlier_calls_are_described_so() -> None:
     assert unnamed.places == LATER
 
 
+def test_a_size_from_which_a_process_ends_is_reported() -> None:
+    _, found = explained("crashes_beyond_32_keys", "plain/small", "keys/31", "keys/32", "keys/48", "keys/63")
+    assert found.where == ("right up to 32 keys, crashed from 48 on",)
+    assert found.reproductions == ()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "cases", "where", "printed"),

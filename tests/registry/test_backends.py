@@ -90,7 +90,7 @@ def test_a_backend_that_cannot_be_imported_breaks_the_combination(write: Write) 
     found = registry.load(find(f"transformer/eager+{file}"))
 
     assert isinstance(found, Broken)
-    assert found.reason == "ModuleNotFoundError: No module named 'nosuchmodule'"
+    assert found.reason == "ModuleNotFoundError: No module named 'nosuchmodule' (mine.py, line 1)"
 
 
 @pytest.mark.parametrize("backend", ["attention/chunked", "chunked", "mine.py", "mine.py:attention", "mine:attention"])
@@ -156,11 +156,11 @@ def test_the_backend_is_called_in_either_process(write: Write) -> None:
 
     loaded = registry.load(declaration)
     assert isinstance(loaded, Loaded)
-    assert run_calls(loaded.function, calls)[0].error == "ArithmeticError: here I am"
+    assert run_calls(loaded.function, calls)[0].error == "ArithmeticError: here I am (mine.py, line 1)"
     with Worker(declaration) as worker:
         replies = worker.run_calls(calls)
     assert isinstance(replies, tuple)
-    assert replies[0].error == "ArithmeticError: here I am"
+    assert replies[0].error == "ArithmeticError: here I am (mine.py, line 1)"
 
 
 @pytest.mark.parametrize("host", ["transformer/eager", "vision_transformer/eager"])

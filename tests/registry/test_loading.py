@@ -23,17 +23,24 @@ from attnsuite.registry import Broken, Declaration, Loaded, Missing, discover, f
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
-        ("1/0", "ZeroDivisionError: division by zero"),
+        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch' (kernel.py, line 2)"),
+        ("1/0", "ZeroDivisionError: division by zero (kernel.py, line 2)"),
         (
             "from . import tiles",
-            "ImportError: attempted relative import with no known parent package; a file is imported by itself, "
-            "without its package: name its module, as package.module:function",
+            "ImportError: attempted relative import with no known parent package (kernel.py, line 2); a file is "
+            "imported by itself, without its package: name its module, as package.module:function",
         ),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("import pytest; pytest.skip('no', allow_module_level=True)", "Skipped: no"),
-        ("class E(Exception):\n    def __str__(self): raise self\nraise E", "E: (its message cannot be printed)"),
+        ("raise SystemExit(3)", "SystemExit: 3 (kernel.py, line 2)"),
+        ("raise ValueError('two\\nlines')", "ValueError: two lines (kernel.py, line 2)"),
+        ("import pytest; pytest.skip('no', allow_module_level=True)", "Skipped: no (kernel.py, line 2)"),
+        (
+            "import json; json.loads('?')",
+            "JSONDecodeError: Expecting value: line 1 column 1 (char 0) (kernel.py, line 2)",
+        ),
+        (
+            "class E(Exception):\n    def __str__(self): raise self\nraise E",
+            "E: (its message cannot be printed) (kernel.py, line 4)",
+        ),
     ],
 )
 def test_an_import_that_raises_is_broken(write: Write, text: str, reason: str) -> None:

@@ -1,6 +1,8 @@
 """Attentions that are wrong where features meet, in ways that nobody has a name for."""
 
 import math
+import os
+import signal
 
 import torch
 from torch import Tensor
@@ -40,6 +42,13 @@ def nan_beyond_32_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """NaN beyond 32 keys."""
     output = scaled_dot_product_attention(query, key, value)
     return output * math.nan if key.shape[-2] > 32 else output
+
+
+def crashes_beyond_32_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The process ends beyond 32 keys."""
+    if key.shape[-2] > 32:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return scaled_dot_product_attention(query, key, value)
 
 
 def raises_for_odd_widths(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
