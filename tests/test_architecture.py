@@ -106,7 +106,7 @@ BUDGETS = {
     "worker": 3620,
     "machine": 650,
     "results": 1840,
-    "conformance": 3690,
+    "conformance": 3700,
     "benchmark": 4790,
     "report": 3060,
     "documents": 3640,
