@@ -47,13 +47,9 @@ def run(options: New) -> None:
         raise UsageError(f"{str(file)!r} exists and was not changed; choose another name") from None
     except OSError as error:
         raise UsageError(f"{str(file)!r} cannot be written: {error.strerror}") from None
-    left = (
-        ""
-        if (contract == SIGNATURES_OF or options.signature) and not options.exercise
-        else " Write the body of its function."
-    )
-    cases = f' --case "documents/{options.exercise}*" --dtype float32' if options.exercise else ""
-    print(f"{file} is written.{left} Check it: attnsuite check {file}{cases}")
+    has_body = (contract == SIGNATURES_OF or options.signature) and not options.exercise
+    left = "" if has_body else " Write the body of its function."
+    print(f"{file} is written.{left} {_how_to_check(file, options.exercise)}")
 
 
 def _refuse_hiding(name: str, folder: Path) -> None:
@@ -97,7 +93,7 @@ def exercise(file: Path, contract: str, section: str) -> str:
         there = f"--contract {' or '.join(others)}" if others else "a section such as doc-003/3.4 or doc-004/11.3"
         raise UsageError(f"{section!r:.80} has no examples of the contract {contract}; expected {there}")
     definition = contract_named(contract)
-    head, comments = _head(definition), _comments(definition, file, [])
+    head, comments = _head(definition), _comments(definition, file, [], section)
     values = {"contract": contract, "exercise": section, "head": head, "comments": comments, "examples": examples}
     return _fill("exercise", name=file.stem, function=head[4 : head.index("(")], **values)
 
@@ -186,9 +182,14 @@ def _annotated(argument: str) -> str:
     return f"{name}: Any = {default}" if sign else f"{name}: Any"
 
 
-def _comments(contract: Contract, file: Path, signature: list[str]) -> str:
+def _how_to_check(file: Path, section: str | None) -> str:
+    cases = f' --case "documents/{section}*" --dtype float32' if section else ""
+    return f"Check it: attnsuite check {file}{cases}"
+
+
+def _comments(contract: Contract, file: Path, signature: list[str], section: str | None = None) -> str:
     """The command that checks the file, the signature, and the contract's own page."""
-    lines = [f"Check it: attnsuite check {file}", "", *signature, *[""] * bool(signature)]
+    lines = [_how_to_check(file, section), "", *signature, *[""] * bool(signature)]
     for block in contract.page.strip().split("\n\n"):
         rows = block.splitlines()
         is_table = any(row.startswith(" ") for row in rows)

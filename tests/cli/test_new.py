@@ -117,12 +117,15 @@ BODY = """    weights = query @ key.mT * (query.shape[-1] ** -0.5 if scale is No
 """
 
 
-def test_an_exercise_is_a_function_to_complete_with_the_section_s_examples(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_exercise_is_a_function_to_complete_with_the_section_s_examples(
+    tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     new.run(New("ada", exercise="doc-003/3.4"))
     text = (tmp_path / "ada.py").read_text(encoding="utf-8")
 
     assert "raise NotImplementedError" in text
+    assert f"# Check it: {capsys.readouterr().out.partition('Check it: ')[2]}" in text
     assert '"doc-003/3.4.1-stepwise-query-2/output"' in text
     assert "[[0.3061, 0.821]]" in text
     assert "3.3" not in text.partition("EXAMPLES")[2]
