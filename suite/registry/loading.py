@@ -40,8 +40,11 @@ SWALLOWED = "; an import may have failed, and the file caught the error"
 INSTEAD = "; bind {name} to a function, or name another: {file}:FUNCTION"
 BY_ITSELF = "; a file is imported by itself, without its package: name its module, as package.module:function"
 """A hint after a relative import."""
-NOT_OWN = str(Path(__file__).parents[1]), str(Path(os.__file__).parent)
-"""Folders of the suite and of Python's library, whose lines are not those of an author."""
+NOT_OWN, PACKAGES = (
+    ("<", str(Path(__file__).parents[1]), str(Path(os.__file__).parent)),
+    {"site-packages", "dist-packages"},
+)
+"""How the files of the suite and of Python's library begin, and folders of installed ones: not those of an author."""
 KERNELBENCH = "ModelNew"
 """The class of a submission to KernelBench, whose file also has functions that make inputs."""
 
@@ -178,7 +181,7 @@ def in_one_line(error: BaseException) -> str:
 def raised(error: BaseException) -> str:
     """`KeyError: 'scale' (mine.py, line 5)`: the error that is being handled, and the innermost line of its author."""
     frames = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(sys.exc_info()[2]))
-    own = [(file, line) for file, line in frames if not file.startswith(("<", *NOT_OWN)) and "-packages" not in file]
+    own = [(file, line) for file, line in frames if not file.startswith(NOT_OWN) and not PACKAGES & {*Path(file).parts}]
     if not own or isinstance(error, SyntaxError):  # whose message has a place
         return in_one_line(error)
     name = Path(own[-1][0]).name.encode(errors="backslashreplace").decode()

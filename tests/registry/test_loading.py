@@ -51,6 +51,13 @@ def test_an_import_that_raises_is_broken(write: Write, text: str, reason: str) -
     assert {name for name in sys.modules if name.startswith("attnsuite_file")} == before
 
 
+@pytest.mark.parametrize(("folder", "place"), [("my-packages", " (kernel.py, line 1)"), ("site-packages", "")])
+def test_the_line_of_an_error_is_one_of_the_author_s(write: Write, folder: str, place: str) -> None:
+    result = loaded(write(f"{folder}/kernel.py", "1/0\ndef attention(query, key, value): ..."))
+    assert isinstance(result, Broken)
+    assert result.reason == f"ZeroDivisionError: division by zero{place}"
+
+
 def test_an_interrupted_import_is_interrupted(write: Write) -> None:
     with pytest.raises(KeyboardInterrupt):
         loaded(write("kernel.py", "def attention(): ...\nraise KeyboardInterrupt"))
