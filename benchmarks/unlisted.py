@@ -8,9 +8,9 @@ judge what they led to, so the tests of other covering arrays do: the check has 
 tests, and to judge by the others, would measure a check that nobody runs.
 """
 
+import argparse
 import math
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -241,4 +241,8 @@ def main(name: str, every: int, first: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="a contract")
+    parser.add_argument("every", type=int, help="run each n-th of its mutants")
+    parser.add_argument("first", type=int, nargs="?", default=0, help="the number of the first one")
+    main(**vars(parser.parse_args()))

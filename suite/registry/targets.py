@@ -150,14 +150,14 @@ def _source(declaration: Declaration) -> FileSource:
 
 
 def _implied_contract(declaration: Declaration, source: FileSource) -> str:
-    """The contract that the folder of a file or module is named after, else its function; or that its parameters show;
-    or attention.
+    """The contract that the folder of a file or module is named after; else that the function's parameters show, or its
+    name; or attention.
     """
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
-    names = (*path[-2:-1], declaration.function.rpartition(".")[2])
     shown = dict(source.contracts).get(declaration.function)
+    names = (*path[-2:-1], shown or declaration.function.rpartition(".")[2])
     weighted = _weighted_class(declaration)
-    default = shown or (meaning_of(weighted, CONTRACTS, WEIGHTED) if weighted else DEFAULT_CONTRACT)
+    default = meaning_of(weighted, CONTRACTS, WEIGHTED) if weighted else DEFAULT_CONTRACT
     return next((name for name in names if name in contract_names()), default)
 
 
@@ -263,8 +263,9 @@ class _Search:
 
         Empty without such a function, with several, and for attention.
         """
-        names = [name for name, _ in source.lines if name in contract_names()]
         shown = dict(source.contracts)
+        misnamed = {DEFAULT_CONTRACT} & shown.keys()
+        names = [name for name, _ in source.lines if name in contract_names() and name not in misnamed]
         if not names and source.top in dict(source.weighted):
             return source.top
         if not names and len(shown) == 1 and self.contract in (None, *shown.values()):
@@ -289,7 +290,7 @@ class _Search:
 
     def _completed(self, whole: Declaration, declared: str | None, source: FileSource) -> Declaration:
         """The declaration with its contract: that of the user or of the named signature, else of its decorator, its
-        folder, its name or its parameters.
+        folder, its parameters or its name.
         """
         theirs = signature_named(self.signature).contract if self.signature else DEFAULT_CONTRACT
         of_signature = theirs if theirs != DEFAULT_CONTRACT else ""

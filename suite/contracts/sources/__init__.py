@@ -1,1 +1,1 @@
-"""Where numeric examples come from."""
+"""The sources of numeric examples."""

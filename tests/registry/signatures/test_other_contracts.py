@@ -170,6 +170,27 @@ def test_required_parameters_show_the_contract_and_others_the_signature(
         assert recognised(contract, names, names[:required])[0] == name
 
 
+@pytest.mark.parametrize("target", ["mine.py", "mine.py:attention"])
+@pytest.mark.parametrize(
+    ("parameters", "others", "contract"),
+    [
+        ("q, k_cache, v_cache, cache_seqlens=None, causal=False", "", "kv_cache_attention"),
+        ("q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale=None", "", "varlen_attention"),
+        ("q, k, v, softmax_scale=None", "def varlen(q, k, v, cu_seqlens_q, cu_seqlens_k): ...", "attention"),
+    ],
+)
+def test_a_function_called_attention_is_of_the_contract_that_its_parameters_show(
+    tmp_path: Path, target: str, parameters: str, others: str, contract: str
+) -> None:
+    (tmp_path / "mine.py").write_text(f"def attention({parameters}): ...\n{others}", encoding="utf-8")
+
+    (found,) = registry.find([str(tmp_path / target)])
+
+    assert found.contract == contract
+    (words,) = registry.command_words([found]).values()
+    assert registry.find(words) == [found]
+
+
 def test_parameters_that_a_signature_never_gives_are_listed(tmp_path: Path) -> None:
     assert checked(tmp_path, VARLEN, ("plain/one_item",))[0].declaration.untested == ("dropout_p",)
 

@@ -1,6 +1,6 @@
 """The cases of the contract `attention`: those of no single feature, and the features' own.
 
-A family is what stands before the slash of a name; a feature adds to several.
+The family of a case is the part of its name before the slash. A feature adds cases to several families.
 """
 
 from __future__ import annotations
