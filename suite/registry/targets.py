@@ -150,9 +150,7 @@ def _source(declaration: Declaration) -> FileSource:
 
 
 def _implied_contract(declaration: Declaration, source: FileSource) -> str:
-    """The contract that the folder of a file or module is named after; else that the function's parameters show, or its
-    name; or attention.
-    """
+    """The contract that its folder is named after, else that its parameters show, else its name; or attention."""
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     shown = dict(source.contracts).get(declaration.function)
     names = (*path[-2:-1], shown or declaration.function.rpartition(".")[2])
