@@ -115,6 +115,55 @@ def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, muta
     assert "should be" in outcome.detail, "the numbers follow the diagnosis"
 
 
+def streams(mistake: str, tile: int) -> Callable[..., Tensor]:
+    """An online softmax over tiles of keys, with a mistake."""
+
+    def online(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+        queries, keys = query.shape[-2], key.shape[-2]
+        largest = query.new_full((*query.shape[:-1], 1), -math.inf)
+        total, output = torch.zeros_like(largest), torch.zeros_like(query @ key.mT @ value)
+        for start in range(
+            tile if mistake == "first" else 0, keys - keys % tile if mistake == "ragged" else keys, tile
+        ):
+            part = slice(start, min(start + tile, keys))
+            scores = query @ key[..., part, :].mT / math.sqrt(query.shape[-1])
+            if is_causal:
+                rows, columns = torch.arange(queries)[:, None], torch.arange(keys)[part]
+                hidden = columns // tile > rows // tile if mistake == "whole" else columns > rows
+                scores = scores.masked_fill(hidden, -math.inf)
+            before, largest = largest, torch.maximum(largest, scores.amax(-1, keepdim=True)).detach()
+            weights, shrink = (scores - largest).exp(), (before - largest).exp()
+            total = total * (1 if mistake in ("sum", "both") else shrink) + weights.sum(-1, keepdim=True)
+            output = output * (1 if mistake in ("output", "both") else shrink) + weights @ value[..., part, :]
+        return output / total.clamp(min=1e-30)
+
+    return online
+
+
+@pytest.mark.parametrize(
+    ("mistake", "tile", "mutant"),
+    [
+        ("sum", 64, "does_not_rescale_sum_of_tiles_of_64"),
+        ("output", 32, "does_not_rescale_output_of_tiles_of_32"),
+        ("both", 16, "does_not_rescale_tiles_of_16"),
+        ("first", 8, "skips_first_tile_of_8"),
+        ("ragged", 16, "drops_ragged_tile_of_16"),
+        ("whole", 16, "masks_whole_tiles_of_16"),
+    ],
+)
+def test_a_mistake_in_tiles_of_any_size_is_named_alone(mistake: str, tile: int, mutant: str) -> None:
+    outcomes = attnsuite.check(streams(mistake, tile), cases=("plain", "causal", "keys"), dtypes="float32")
+
+    named = {name for outcome in outcomes if outcome.fails for name in outcome.diagnosis}
+    assert named - {"gives_nan_without_keys"} == {mutant}
+
+
+def test_a_right_kernel_in_tiles_passes() -> None:
+    outcomes = attnsuite.check(streams("", 16), cases=("plain", "causal", "keys"), dtypes="float32")
+
+    assert [outcome.says for outcome in outcomes if outcome.fails] == []
+
+
 NOT_NAMED = {"weights in half", "ε in the sum", "1/√64 always", "output in (b, l, h, e)"}
 """Their results depend on the last bit of what is rounded, are nearly right, match several mutants here, or have
 another shape."""

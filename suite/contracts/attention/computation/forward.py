@@ -368,8 +368,7 @@ class Tiled(Computation):
         keep = multiplier(query.new_empty(call.scores_shape), call)
         rows, logarithms = [], []
         for bounds in self.query_bounds(call.queries, self.query_tile):
-            halves = (0, call.keys // 2), (call.keys // 2, call.keys)
-            parts = [self.stream(call, (query, key, value), keep, bounds, half) for half in halves]
+            parts = [self.stream(call, (query, key, value), keep, bounds, part) for part in self.parts(call.keys)]
             whole = self.merge(self.join_sinks(parts, query[..., slice(*bounds), :], call))
             rows.append(self.normalise(whole))
             logarithms.append(self.logarithm(whole))
@@ -396,6 +395,7 @@ class Tiled(Computation):
         largest = self.running_largest(before.largest, tile.scores)
         return self.accumulate(self.rescale(before, largest), tile)
 
+    parts = staticmethod(lambda count: ((0, count // 2), (count // 2, count)))
     query_bounds = staticmethod(lambda count, tile: tiles(0, count, tile))
     key_bounds = staticmethod(lambda start, stop, tile: tiles(start, stop, tile))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -216,17 +216,48 @@ def with_padding_keys(call: AttentionCall, count: int) -> AttentionCall:
     )
 
 
+def streamed(tile: int, bounds: Callable[..., Any] = Tiled.key_bounds, **steps: Any) -> Tiled:
+    """Attention over all keys in one stream of tiles, with other steps."""
+    key_bounds = lambda start, stop, _: bounds(start, stop, tile)  # noqa: E731
+    return Tiled(parts=lambda count: ((0, count),), key_bounds=key_bounds, **steps)
+
+
+def moved_back(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
+    """The bounds of tiles, of which the last one is moved back to be full."""
+    return [(min(first, max(last - tile, start)), last) for first, last in Tiled.key_bounds(start, stop, tile)]
+
+
+def any_tile(call: Call, reply: Reply) -> Sequence[int]:
+    """The sizes of tiles that kernels use."""
+    return 8, 16, 32, 64, 128, 256
+
+
 MUTANTS = mutants(
-    Tiled,
-    rescale={"does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes",
-        lambda before, largest: before._replace(largest=largest))},
-    key_bounds={
-        "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped",
-            with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
-        "counts_ragged_tile_twice": Mutation("a ragged last tile is moved back to be full, so that keys count twice",
-            with_result(lambda bounds, start, tile: [(min(first, max(last - tile, start)), last)
-            for first, last in bounds]), "memory-efficient-attention (clamped slices)"),
+    Whole,
+    attention={
+        **at_sizes("does_not_rescale_tiles_of_{}", "earlier tiles of {} keys are not rescaled when a larger score comes",
+            lambda tile: streamed(tile, rescale=lambda before, largest: before._replace(largest=largest)), 32, fit=any_tile),
+        **at_sizes("does_not_rescale_output_of_tiles_of_{}",
+            "the output of earlier tiles of {} keys is not rescaled when a larger score comes, their sum is",
+            lambda tile: streamed(tile, rescale=lambda before, largest:
+            Tiled.rescale(before, largest)._replace(output=before.output)), 32, fit=any_tile),
+        **at_sizes("does_not_rescale_sum_of_tiles_of_{}",
+            "the sum of earlier tiles of {} keys is not rescaled when a larger score comes, their output is",
+            lambda tile: streamed(tile, rescale=lambda before, largest:
+            Tiled.rescale(before, largest)._replace(total=before.total)), 32, fit=any_tile),
+        **at_sizes("drops_ragged_tile_of_{}", "keys beyond a whole multiple of {} are dropped",
+            lambda tile: with_arguments(call=lambda call: with_first_keys(call, call.keys // tile * tile)), 32, fit=any_tile),
+        **at_sizes("counts_ragged_tile_of_{}_twice",
+            "a ragged last tile of {} keys is moved back to be full, so that keys count twice",
+            lambda tile: streamed(tile, moved_back), 32, fit=any_tile,
+            source="memory-efficient-attention (clamped slices)"),
+        **at_sizes("skips_first_tile_of_{}", "the first {} keys are not read",
+            lambda tile: streamed(tile, lambda *of: Tiled.key_bounds(*of)[1:] or [(0, 0)]), 32, fit=any_tile),
     },
+) + mutants(
+    Dense,
+    causal=at_sizes("masks_whole_tiles_of_{}", "is_causal hides whole tiles of {}: of its own tile a query sees all keys",
+        lambda tile: lambda grid, call: grid.j // tile <= grid.i // tile, 32, fit=any_tile),
 )  # fmt: skip
 PADDING = mutants(
     Whole,
