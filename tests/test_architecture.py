@@ -101,7 +101,7 @@ BUDGETS = {
     "model": 1960,
     "judging": 1060,
     "cases": 3820,
-    "contracts": 22300,
+    "contracts": 22320,
     "registry": 5540,
     "worker": 3620,
     "machine": 650,

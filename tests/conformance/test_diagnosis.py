@@ -43,6 +43,11 @@ def sees_the_next(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool 
     return scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
 
 
+def takes_triu_for_the_future(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    hidden = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu()
+    return ((query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(hidden, -math.inf)).softmax(-1) @ value
+
+
 def reads_true_as_hidden(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     return scores.masked_fill(attn_mask, -math.inf).softmax(-1) @ value
@@ -102,6 +107,7 @@ def swaps_groups(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool 
         (swaps_groups, "gradients/grouped", "gives_gradients_to_wrong_key_heads"),
         (forgets_the_scale, "plain/small", "unscaled"),
         (starts_the_triangle_at_the_end, "causal/more_keys", "aligns_causal_at_the_end"),
+        (takes_triu_for_the_future, "causal/square_5", "excludes_the_diagonal"),
         (reads_true_as_hidden, "bool_mask/window", "inverts_bool_mask"),
         (scales_the_mask, "float_mask/random", "adds_mask_before_scaling"),
     ],

@@ -128,6 +128,19 @@ def _by_shown_keys(grid: Grid, call: AttentionCall) -> Tensor:
     return _visible(grid, call) if shown is None else shown.cumsum(-1) - 1 <= grid.i
 
 
+def _before(grid: Grid, call: AttentionCall) -> Tensor:
+    return grid.j < grid.i  # type: ignore[no-any-return]
+
+
+def _after(grid: Grid, call: AttentionCall) -> Tensor:
+    return grid.j > grid.i  # type: ignore[no-any-return]
+
+
+def _plain(scores: Tensor, call: AttentionCall) -> Tensor:
+    """The softmax as most write it: NaN where a query sees nothing."""
+    return scores.softmax(-1)
+
+
 _unless = unless(_visible)
 GROUPS_OF_FOUR = "the causal mask is the same for each group of four queries: the future leaks"
 VISIBLE = mutants(
@@ -138,11 +151,6 @@ VISIBLE = mutants(
             'declare conventions={"causal": "lower_right"}',
             lambda grid, call: visible(grid, True, {"causal": "lower_right"}),
             "flash-attention issue 282, pytorch issue 108108"),
-        "inverts_causal_mask": Mutation(
-            "the causal mask is inverted: a query sees what comes after it, and nothing else",
-            lambda grid, call: grid.j > grid.i, "LLMs-from-scratch issue 1062"),
-        "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, call: grid.j < grid.i,
-            "documents: doc-002 E9"),
         "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, call: grid.j <= grid.i + 1,
             "transformers issue 39408 (window off by one)"),
         "ignores_causal": Mutation("is_causal is ignored", _unless(lambda call: True)),
@@ -162,6 +170,15 @@ VISIBLE = mutants(
     },
     fill={"zeroes_future_scores": Mutation("masked scores become 0 instead of −∞",
         lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle")},
+) + mutants(
+    Whole,
+    attention={
+        "inverts_causal_mask": Mutation(
+            "the causal mask is inverted: a query sees what comes after it, and nothing else",
+            Dense(causal=_after), "LLMs-from-scratch issue 1062", others=(Dense(causal=_after, softmax=_plain),)),
+        "excludes_the_diagonal": Mutation("a query does not see its own position", Dense(causal=_before),
+            "documents: doc-002 E9", others=(Dense(causal=_before, softmax=_plain),)),
+    },
 )  # fmt: skip
 BACKWARD = mutants(Backward, weights={"backward_ignores_causal": Mutation("the backward ignores is_causal",
     ignoring("is_causal", False))})  # fmt: skip
