@@ -94,8 +94,8 @@ def fewer_options(call: Call) -> Iterator[Call]:
 
 def fewer_gradients(call: Call) -> Iterator[Call]:
     """Without any gradient, or with one alone."""
-    if call.gradient_of:
-        yield replace(call, gradient_of=(), output_gradient=None, second_gradient=None)
+    if call.gradient_of or call.requires_gradient:
+        yield replace(call, gradient_of=(), requires_gradient=(), output_gradient=None, second_gradient=None)
     if len(call.gradient_of) > 1:
         yield from (replace(call, gradient_of=(name,)) for name in call.gradient_of)
 
@@ -283,12 +283,13 @@ def written(call: Call, reply: Reply, expected: Expected | None, conventions: Co
 
 
 def _definitions(call: Call, drawn: bool) -> Iterator[tuple[str, str]]:
+    needing = {*call.gradient_of, *call.requires_gradient}
     for name, tensor in _tensors(call).items():
         if name in call.same_tensor[1:]:
             yield name, call.same_tensor[0]
         else:
             text = _as_text(tensor, drawn)
-            yield name, f"({text}).requires_grad_()" if name in call.gradient_of else text
+            yield name, f"({text}).requires_grad_()" if name in needing else text
 
 
 def _packed(definitions: Iterable[tuple[str, str]]) -> list[str]:

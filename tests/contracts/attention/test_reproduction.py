@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,15 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
     bounded = expected_result(call, {}).gradients[name]
     assert np.allclose(known["expected"].numpy(), bounded.value.astype(np.float64), atol=1e-5)
     assert np.allclose(known["actual"].numpy(), bounded.value.astype(np.float64), atol=1e-4)
+
+
+def test_an_input_that_requires_a_gradient_still_does_in_the_lines() -> None:
+    call = replace(AttentionCase("test/reproduction", "", **SMALL).call("float32"), requires_gradient=("key",))
+
+    known = printed(call)
+
+    assert [known[name].requires_grad for name in ("query", "key", "value")] == [False, True, False]
+    assert any(not candidate.requires_gradient for candidate in simpler(call))
 
 
 def test_what_is_dropped_by_chance_cannot_be_written() -> None:
