@@ -334,7 +334,10 @@ class Search:
             self._choose([name for name in names if self._effect(name, key).same], key, 1)
 
     def _choose(self, matching: Sequence[str], key: Key, limit: int) -> None:
-        """Name the mutant that explains most, in all that it explains; or up to `limit` that explain as many."""
+        """Name the mutant that explains most, in all that it explains; or up to `limit` that explain as many.
+
+        Those with a size come last: where others explain as much, no test shows the size.
+        """
         sample = {key: None} | dict.fromkeys([other for other in self._in_turns() if other not in self.names][:SAMPLE])
         explained = {name: self._explained(name, sample) for name in matching}
         explained = {name: keys for name, keys in explained.items() if self._may_explain(name, keys)}
@@ -342,8 +345,9 @@ class Search:
         best = [name for name, keys in explained.items() if len(keys) == most]
         if len(best) > 1:
             best = [name for name in best if not self._is_refuted(name, explained[name])]
+        plain = [name for name in best if not self.diagnostician.family(name)]
         kinds: dict[str, str] = {}
-        for name in sorted(best, key=lambda name: bool(self.diagnostician.family(name))):
+        for name in plain or best:
             kinds.setdefault(self.diagnostician.family(name) or name, name)
         names = tuple(kinds.values())
         if len(names) == 1:

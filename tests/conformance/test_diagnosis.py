@@ -48,6 +48,14 @@ def takes_triu_for_the_future(query: Tensor, key: Tensor, value: Tensor, *, is_c
     return ((query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(hidden, -math.inf)).softmax(-1) @ value
 
 
+def is_never_causal(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    return scaled_dot_product_attention(query, key, value)
+
+
+def forgets_to_write(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return torch.zeros(*query.shape[:-1], value.shape[-1])
+
+
 def reads_true_as_hidden(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     return scores.masked_fill(attn_mask, -math.inf).softmax(-1) @ value
@@ -108,6 +116,8 @@ def swaps_groups(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool 
         (forgets_the_scale, "plain/small", "unscaled"),
         (starts_the_triangle_at_the_end, "causal/more_keys", "aligns_causal_at_the_end"),
         (takes_triu_for_the_future, "causal/square_5", "excludes_the_diagonal"),
+        (is_never_causal, "causal/square_5", "ignores_causal"),
+        (forgets_to_write, "plain/small", "returns_zeros"),
         (reads_true_as_hidden, "bool_mask/window", "inverts_bool_mask"),
         (scales_the_mask, "float_mask/random", "adds_mask_before_scaling"),
     ],
@@ -118,6 +128,7 @@ def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, muta
 
     assert outcome.status == "failed"
     assert outcome.detail.startswith(f'equals "{mutant}": ')
+    assert outcome.diagnosis == (mutant,)
     assert "should be" in outcome.detail, "the numbers follow the diagnosis"
 
 

@@ -137,8 +137,8 @@ def _after(grid: Grid, call: AttentionCall) -> Tensor:
 
 
 def _plain(scores: Tensor, call: AttentionCall) -> Tensor:
-    """The softmax as most write it: NaN where a query sees nothing."""
-    return scores.softmax(-1)
+    """The softmax as most write it, NaN where a query sees nothing, if only is_causal hides keys."""
+    return scores.softmax(-1) if call["is_causal"] and call["attn_mask"] is None else Dense.softmax(scores, call)
 
 
 _unless = unless(_visible)
