@@ -223,7 +223,7 @@ def streamed(tile: int, bounds: Callable[..., Any] = Tiled.key_bounds, **steps: 
 
 
 def moved_back(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-    """The bounds of tiles, of which the last one is moved back to be full."""
+    """The bounds of tiles. The last one is moved back to be full."""
     return [(min(first, max(last - tile, start)), last) for first, last in Tiled.key_bounds(start, stop, tile)]
 
 
