@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -71,6 +72,11 @@ def _git(folder: Path, *arguments: str) -> bytes:
         return subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, env=environment, check=True).stdout
     except subprocess.CalledProcessError as error:
         message = error.stderr.decode(errors="replace").strip().partition("\n")[0]
+        if lacking := re.match(r"fatal: not a valid object name: (.*)\^\{commit\}:(.*)", message, re.IGNORECASE):
+            inside = f", or no {lacking[2]} in it" if lacking[2] else ""
+            raise UsageError(
+                f"{folder} has no commit {lacking[1]!r}{inside}; a shallow clone lacks older ones"
+            ) from None
         raise UsageError(f"git cannot read {folder} (a shallow clone lacks older commits): {message}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"results at a commit need git, which does not run: {error}") from None

@@ -33,7 +33,7 @@ def test_starting_happens_in_the_background(
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch' (kernel.py, line 2)"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("import os; print('adieu'); os._exit(9)", "crashed: exit status 9; the last it printed: adieu"),
         ("import time; time.sleep(600)", "timeout: its import did not end within 4 s; --time-limit 8 allows more"),

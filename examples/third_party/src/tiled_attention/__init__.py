@@ -51,7 +51,11 @@ def attention(
 def _bias(mask: Tensor | None, is_causal: bool, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
     """The bias of the scores: −inf at masked keys."""
     if is_causal:
-        mask = torch.ones(shape[-2:], dtype=torch.bool, device=like.device).tril()
+        visible = torch.ones(shape[-2:], dtype=torch.bool, device=like.device).tril()
+        if mask is None:
+            mask = visible
+        else:
+            mask = mask & visible if mask.dtype == torch.bool else mask.masked_fill(~visible, -torch.inf)
     if mask is None:
         return None
     if mask.dtype == torch.bool:
