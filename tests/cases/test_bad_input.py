@@ -50,6 +50,7 @@ def writes_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return query
 
 
+REFUSES = refuses.__code__.co_firstlineno + 1
 ACCEPTED = f"{FEWER_KEYS.why} was accepted"
 UNREFUSED = f"input validation: {ACCEPTED}; the contract requires an error"
 READ = f"{ACCEPTED}, and memory outside the inputs was read: the output depends on it"
@@ -58,7 +59,7 @@ READ = f"{ACCEPTED}, and memory outside the inputs was read: the output depends 
 @pytest.mark.parametrize(
     ("function", "verdict"),
     [
-        (refuses, Verdict(Status.PASSED, "ValueError: 7 keys, 9 values")),
+        (refuses, Verdict(Status.PASSED, f"ValueError: 7 keys, 9 values (test_bad_input.py, line {REFUSES})")),
         (reads_past_the_keys, Verdict(Status.FAILED, READ)),
         (refuses_by_numbers_past_the_keys, Verdict(Status.FAILED, READ)),
         (writes_past_the_keys, Verdict(Status.FAILED, f"{ACCEPTED}, and the memory of key was written")),
